@@ -7,7 +7,7 @@ const LONG = [
   'test/browser/*.test.ts',
   'test/cli/{bulk-resume,completion,import-large}.test.ts',
   'test/clients/*.test.ts',
-  'test/deploy/{alerts,image}.test.ts',
+  'test/deploy/{alerts,image,two-machines}.test.ts',
   'test/examples/*.test.ts',
   'test/generators/*.test.ts',
   'test/http/{client-troubles,openapi-examples,timeouts,tls-renewal,volume}.test.ts',

@@ -10,9 +10,11 @@ import { Keyring } from '../src/crypto/keyring.ts';
 import { CALLER_ERRORS, INTERNAL_REASONS } from '../src/errors.ts';
 import { METHODS } from '../src/http/routes.ts';
 import {
+  BYTES_A_PART,
   MAX_ANSWER_BODIES,
   MAX_DEPTH,
   MAX_NAME_BYTES,
+  MAX_PARTS,
   MAX_VALUE_BYTES,
 } from '../src/http/schema.ts';
 import { shapeOf } from '../src/shape/shape.ts';
@@ -72,6 +74,8 @@ test('settings that documents name exist', () => {
   const known = new Set([
     ...Object.keys(SETTINGS),
     'API_KEY',
+    'APP_URL',
+    'OWNER_URL',
     'EXTRA_PACKAGES',
     'OPENAI_API_KEY',
     'OPENAI_BASE_URL',
@@ -137,9 +141,12 @@ test('api.md has the paths, methods and limits of the program', () => {
   expect(limits.get('a value')).toBe(`${MAX_VALUE_BYTES.toLocaleString('en')} bytes of UTF-8`);
   expect(limits.get('a field name')).toBe(`${MAX_NAME_BYTES} bytes of UTF-8`);
   expect(limits.get('depth of `data`')).toContain(`${MAX_DEPTH} levels`);
+  expect(limits.get('objects, lists and names in a body')).toBe(
+    `${MAX_PARTS.toLocaleString('en')}, or one for each ${BYTES_A_PART} bytes if that is more`,
+  );
   expect(SETTINGS.BODY_LIMIT.default).toBe(String(1024 * 1024));
   expect(limits.get('body')).toContain('1 MiB');
-  expect(limits.get('values that a detokenize request restores, together')).toContain(
+  expect(limits.get('the response of a detokenize request, without the names in `data`')).toContain(
     `${MAX_ANSWER_BODIES} times \`BODY_LIMIT\` bytes of JSON`,
   );
   expect(limits.get('values in a request')).toContain(

@@ -63,7 +63,7 @@ export async function decoderFor(identityFile: string): Promise<Decode> {
   }
   return async function* decrypted(chunks) {
     try {
-      const output = await decrypter.decrypt(ReadableStream.from(chunks));
+      const output = await decrypter.decrypt(ReadableStream.from(withShortHeader(chunks)));
       for await (const chunk of output) yield Buffer.from(chunk);
     } catch (error) {
       const { message } = error as Error;
@@ -72,4 +72,19 @@ export async function decoderFor(identityFile: string): Promise<Decode> {
       );
     }
   };
+}
+
+/** A header has some 100 bytes a recipient. The decrypter keeps it in memory, however long. */
+const MAX_HEADER_BYTES = 65_536;
+const END_OF_HEADER = '\n---';
+
+async function* withShortHeader(chunks: AsyncIterable<Buffer>): AsyncIterable<Buffer> {
+  let header: Buffer | undefined = Buffer.alloc(0);
+  for await (const chunk of chunks) {
+    header = header && Buffer.concat([header, chunk]);
+    if (header?.subarray(0, MAX_HEADER_BYTES).includes(END_OF_HEADER)) header = undefined;
+    else if (header !== undefined && header.length > MAX_HEADER_BYTES)
+      throw new Error(`its header does not end within ${MAX_HEADER_BYTES} bytes`);
+    yield chunk;
+  }
 }

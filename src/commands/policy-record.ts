@@ -1,13 +1,7 @@
 import { nearest } from '#bulk';
 import { CallerError, OperatorError } from '../errors.ts';
-import {
-  collectFields,
-  isObject,
-  type JsonObject,
-  parseBody,
-  parseRecords,
-  pathText,
-} from '../http/data.ts';
+import { collectFields, isObject, type JsonObject, parseBody, parseRecords } from '../http/data.ts';
+import { type Path, pathText } from '../http/path.ts';
 import { RecordWalk } from '../http/record-walk.ts';
 import { isListOfValues } from '../http/request-data.ts';
 import type { DeclaredPolicy } from '../policy/policy.ts';
@@ -60,20 +54,16 @@ function stringsOf(body: Buffer, policy: DeclaredPolicy): Strings[] {
   const isList = Array.isArray(data);
   const isPlain = rules.tree === undefined || isListOfValues(data, rules.tree);
   if (isPlain) collectFields(data as JsonObject, Infinity);
-  const paths: string[] = [];
-  const onPlace = ([, ...path]: readonly (string | number)[]) => {
-    paths.push(policyPath(isList ? path.slice(1) : path));
-  };
   const tree = isPlain ? undefined : rules.tree;
-  const options = { maxPlaces: Infinity, onPlace };
-  const { places } = new RecordWalk(text, { tree, elsewhere: 'tokenize' }, options);
+  const walked = { tree, elsewhere: 'tokenize' } as const;
+  const { places } = new RecordWalk(text, walked, { maxPlaces: Infinity });
   const fields = rules.fields.map((field) => field.path);
   const found = new Map<string, Strings>();
-  for (const [i, place] of places.entries()) {
+  for (const place of places) {
     const isElsewhere = !isPlain && place.path === '';
     const kind = isPlain ? rules.kind(DEFAULT_KIND) : rules.kindAt(place.path);
     const becomes = (isElsewhere && ELSEWHERE[policy.elsewhere]) || outcome(kind, place.text);
-    const path = paths[i]!;
+    const path = policyPath(place.step, isList);
     const key = JSON.stringify([path, becomes]);
     const known = found.get(key);
     const meant = known === undefined && isElsewhere ? nearest(path, fields) : known?.meant;
@@ -90,8 +80,8 @@ const ELSEWHERE = {
 };
 
 /** The path as a policy would name it, for each item of a list. */
-function policyPath(path: readonly (string | number)[]): string {
-  return pathText(['', ...path])
+function policyPath(path: Path, isList: boolean): string {
+  return pathText(['', ...[...path].slice(isList ? 2 : 1)])
     .replace(/^\./, '')
     .replaceAll(/\[\d+\]/g, '[*]');
 }

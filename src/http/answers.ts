@@ -2,6 +2,7 @@ import { pipeline } from 'node:stream';
 import { STRINGS_HEADER } from '#openapi';
 import { CALLER_ERRORS, CallerError, InternalError, type InternalReason } from '../errors.ts';
 import { failureFields } from '../log.ts';
+import type { KindCounts } from '../metrics.ts';
 import { endsConnection } from './connections.ts';
 import type { ServerContext } from './context.ts';
 import { type Answer, type Exchange, LINE_END } from './exchange.ts';
@@ -178,7 +179,7 @@ function send({ id, headers, isLast, response }: Exchange, { status, body, bytes
 }
 
 /**
- * Writes the audit line of a tokenize or detokenize request after its API key was checked.
+ * Writes the audit line of a request after its API key was checked.
  * @returns the promise that a success must wait for; rejects with InternalError audit_unavailable
  */
 function audit(
@@ -187,10 +188,11 @@ function audit(
   outcome: string,
   { status, values = 0 }: Answer,
 ): Promise<void> | undefined {
-  const { operation, caller } = exchange;
-  if (context.audit === undefined || operation === undefined) return undefined;
+  const { event, caller, shown } = exchange;
+  if (context.audit === undefined || event === undefined) return undefined;
+  const isDone = outcome === 'success';
   return context.audit.record({
-    event: operation,
+    event,
     outcome,
     status,
     request_id: exchange.id,
@@ -200,9 +202,16 @@ function audit(
     subject: caller?.subject,
     values,
     unknown_tokens: exchange.unknownTokens || undefined,
-    seen: outcome === 'success' ? seenOf(exchange.shown) : undefined,
+    forbidden: isDone && shown?.hidden?.size ? total(shown.hidden) : undefined,
+    seen: isDone ? seenOf(shown) : undefined,
     remote_address: exchange.request.socket.remoteAddress,
   });
+}
+
+function total(counts: KindCounts): number {
+  let sum = 0;
+  for (const count of counts.values()) sum += count;
+  return sum;
 }
 
 /** A connection that breaks while its body is read is the caller's. */

@@ -24,21 +24,21 @@ const FLAGS = 53;
 const SAMPLED = 0x01;
 const MAX_TRACEPARENT_LENGTH = 256;
 const REQUEST_ID = /^[A-Za-z0-9._:-]{1,128}$/;
-/** A caller may have put an API key there by mistake. */
+/** A caller may have put an API key or a token there by mistake. */
 const API_KEY = 'stk_';
 
 const NOTHING: Correlation = {};
 
 /** Headers that do not fit, or were sent twice, are ignored. */
-export function correlationOf({
-  traceparent,
-  'x-request-id': requestId,
-}: IncomingHttpHeaders): Correlation {
+export function correlationOf(
+  { traceparent, 'x-request-id': requestId }: IncomingHttpHeaders,
+  tokenSuffix: string,
+): Correlation {
   if (traceparent === undefined && requestId === undefined) return NOTHING;
   // Node joins the values of a header that was sent twice with a comma, which fits neither form.
   const parent = parentOf(traceparent);
   const isId = typeof requestId === 'string' && REQUEST_ID.test(requestId);
-  if (!isId || requestId.includes(API_KEY)) return parent;
+  if (!isId || requestId.includes(API_KEY) || requestId.endsWith(`_${tokenSuffix}`)) return parent;
   return { ...parent, caller_request_id: requestId };
 }
 

@@ -1,6 +1,16 @@
 import { isUtf8 } from 'node:buffer';
 import { CallerError } from '../errors.ts';
-import { FORBIDDEN_NAME, MAX_DEPTH, MAX_NAME_BYTES, MAX_VALUE_BYTES } from './schema.ts';
+import { type Path, pathText, Step } from './path.ts';
+import {
+  BYTES_A_PART,
+  FORBIDDEN_NAME,
+  MAX_DEPTH,
+  MAX_NAME_BYTES,
+  MAX_PARTS,
+  MAX_VALUE_BYTES,
+} from './schema.ts';
+
+const QUOTE = 0x22;
 
 /** A parsed JSON object. In it, `__proto__` is an own property like any other. */
 export type JsonObject = Record<string, unknown>;
@@ -48,12 +58,38 @@ export function parseObject(body: Buffer, what: string): { text: string; json: J
   // Decoding would silently replace malformed bytes.
   if (!isUtf8(body)) throw invalid('body: must be valid UTF-8');
   const text = body.toString('utf8');
+  checkParts(text);
   const json = parse(text);
   if (!isObject(json)) throw invalid(`body: must be ${what}`);
   if (countMembers(text) !== countNames(json)) {
     throw invalid('body: an object has the same field name twice; each name may occur once');
   }
   return { text, json };
+}
+
+const PART_OR_QUOTE = /["[{:]/g;
+
+/**
+ * JSON.parse takes up to 56 bytes for an object, list or name, of which one has 2 bytes in a body.
+ * @throws CallerError invalid_type
+ */
+function checkParts(text: string): void {
+  // Shorter bodies cannot have so many.
+  if (text.length < MAX_PARTS) return;
+  const most = Math.max(MAX_PARTS, Math.floor(text.length / BYTES_A_PART));
+  let parts = 0;
+  for (let at = 0; ; ) {
+    PART_OR_QUOTE.lastIndex = at;
+    if (!PART_OR_QUOTE.test(text)) return;
+    at = PART_OR_QUOTE.lastIndex;
+    if (text.charCodeAt(at - 1) === QUOTE) at = stringEnd(text, at - 1);
+    else if (++parts > most)
+      throw invalid(
+        `body: has more than ${most} objects, lists and names; send it in several requests`,
+      );
+    // JSON.parse refuses a string without an end.
+    if (at === 0) return;
+  }
 }
 
 export function invalid(message: string): CallerError {
@@ -122,8 +158,9 @@ function countNames(json: unknown): number {
   while (stack.length > 0) {
     const top = stack.pop();
     if (typeof top !== 'object' || top === null) continue;
-    const inner = Object.values(top);
-    if (!Array.isArray(top)) names += inner.length;
+    // A copy of each list would take as long as JSON.parse.
+    const inner: readonly unknown[] = Array.isArray(top) ? top : Object.values(top);
+    if (inner !== top) names += inner.length;
     for (const one of inner) if (typeof one === 'object') stack.push(one);
   }
   return names;
@@ -132,6 +169,8 @@ function countNames(json: unknown): number {
 /** A string inside `data`, and the place where its replacement goes. */
 export interface Field {
   readonly parent: JsonObject | unknown[];
+  /** The step to `parent`. */
+  readonly within: Step;
   readonly name: string | number;
   readonly text: string;
 }
@@ -143,8 +182,6 @@ export interface Strings {
   isReordered: boolean;
 }
 
-export type Path = (string | number)[];
-
 /** The names that JSON.parse moves, and a few more. */
 const NUMBER = /^\d+$/;
 
@@ -154,7 +191,7 @@ const NUMBER = /^\d+$/;
  */
 export function collectFields(data: JsonObject, maxFields: number): Strings {
   const strings: Strings = { fields: [], isReordered: false };
-  collect(data, ['data'], strings, maxFields);
+  collect(data, new Step(undefined, 'data'), strings, maxFields);
   return strings;
 }
 
@@ -168,52 +205,32 @@ export function replaceFields(
   });
 }
 
-/**
- * The path of a collected field, for messages. It walks `data` again, because only errors need
- * paths.
- */
-export function pathOf(data: JsonObject, field: Field): string {
-  return pathText(find(data, ['data'], field) ?? ['data']);
-}
-
-function find(parent: JsonObject | unknown[], path: Path, field: Field): Path | undefined {
-  if (parent === field.parent) return [...path, field.name];
-  for (const [key, child] of Object.entries(parent)) {
-    if (!isObject(child) && !Array.isArray(child)) continue;
-    const found = find(child, [...path, Array.isArray(parent) ? Number(key) : key], field);
-    if (found !== undefined) return found;
-  }
-  return undefined;
-}
-
 function collect(
   parent: JsonObject | unknown[],
-  path: Path,
+  within: Step,
   strings: Strings,
   maxFields: number,
 ): void {
   const { fields } = strings;
-  if (path.length > MAX_DEPTH) throw problem(path, `is nested deeper than ${MAX_DEPTH} levels`);
+  if (within.depth > MAX_DEPTH) throw problem(within, `is nested deeper than ${MAX_DEPTH} levels`);
   const isArray = Array.isArray(parent);
   const keys = Object.keys(parent);
   // Such names come first, so one look at each object is enough.
   if (!isArray && keys.length > 1 && NUMBER.test(keys[0]!)) strings.isReordered = true;
   for (const key of keys) {
     const name = isArray ? Number(key) : key;
-    if (!isArray) checkName(key, path);
+    if (!isArray) checkName(key, within);
     const child = (parent as JsonObject)[key];
     if (typeof child === 'string') {
       if (fields.length === maxFields) {
         throw problem(['data'], `has more than ${maxFields} values; send them in several requests`);
       }
-      checkText(child, path, name);
-      fields.push({ parent, name, text: child });
+      checkText(child, within, name);
+      fields.push({ parent, within, name, text: child });
     } else if (isObject(child) || Array.isArray(child)) {
-      path.push(name);
-      collect(child, path, strings, maxFields);
-      path.pop();
+      collect(child, new Step(within, name), strings, maxFields);
     } else {
-      throw problem([...path, name], `must be a string, not ${typeName(child)}${remedy(child)}`);
+      throw problem([...within, name], `must be a string, not ${typeName(child)}${remedy(child)}`);
     }
   }
 }
@@ -228,7 +245,7 @@ export function checkName(name: string, path: Path): void {
 }
 
 /** @throws CallerError invalid_type when no value can be this text */
-export function checkText(text: string, path: Path, ...names: Path): void {
+export function checkText(text: string, path: Path, ...names: (string | number)[]): void {
   if (!text.isWellFormed()) {
     throw problem(
       [...path, ...names],
@@ -250,16 +267,4 @@ function remedy(json: unknown): string {
 
 export function problem(path: Path, reason: string): CallerError {
   return invalid(`${pathText(path)}: ${reason}`);
-}
-
-const PLAIN_NAME = /^[A-Za-z_][\w-]*$/;
-
-/** Writes a path as `data.customer.emails[1]`, with unusual names in quotes: `data["e mail"]`. */
-export function pathText(path: readonly (string | number)[]): string {
-  const [root, ...rest] = path;
-  const steps = rest.map((name) => {
-    if (typeof name === 'string' && PLAIN_NAME.test(name)) return `.${name}`;
-    return `[${typeof name === 'number' ? name : JSON.stringify(name)}]`;
-  });
-  return `${root}${steps.join('')}`;
 }

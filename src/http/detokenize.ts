@@ -1,17 +1,29 @@
 import { CallerError } from '../errors.ts';
-import type { TokenCounts } from '../service/limits/client-limits.ts';
-import { PLAIN, SCOPED, splitKind, withMarks } from '../service/threads/messages.ts';
+import type { Admission, ClientLimits } from '../service/limits/client-limits.ts';
+import {
+  type MarkedView,
+  PLAIN,
+  SCOPED,
+  splitKind,
+  withMarks,
+} from '../service/threads/messages.ts';
 import { requestDeadline } from '../service/threads/vault-client.ts';
 import { isLong, mostValueBytes } from '../service/value-bytes.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE, type Token, type Value } from '../types.ts';
 import type { ServerContext } from './context.ts';
 import { invalid } from './data.ts';
-import { type Answer, type Exchange, LINE_END } from './exchange.ts';
+import { type Answer, type Exchange, FRAME_BYTES, LINE_END } from './exchange.ts';
 import { addRateLimit, admit, overLimit } from './guards.ts';
-import { jsonBytes, largeAnswer, MAX_WHOLE_BYTES, mostJsonBytes } from './large-answer.ts';
-import { isLenient, type Unapplied, unappliedText } from './lenient.ts';
+import {
+  type AnswerParts,
+  jsonBytes,
+  largeAnswer,
+  MAX_WHOLE_BYTES,
+  mostJsonBytes,
+} from './large-answer.ts';
+import { isLenient, type Unapplied, unappliedBytes, unappliedParts } from './lenient.ts';
 import { readBody } from './request-body.ts';
-import { addTo, type Narrowed, type Reader, type RequestData } from './request-data.ts';
+import { type Asked, addTo, type Narrowed, type Reader, type RequestData } from './request-data.ts';
 import { cutUnlessRight } from './rights.ts';
 import { MAX_ANSWER_BODIES, MESSAGES } from './schema.ts';
 import { successFrame } from './success-frame.ts';
@@ -21,6 +33,8 @@ import { inVault } from './tracing.ts';
  * If more tokens than this do not bound their values' length, ask the vault for the sizes first.
  */
 const MAX_UNSIZED = 4;
+/** What is fetched at once for a caller who may not see every value. */
+const BATCH_BYTES = 4_194_304;
 
 /**
  * POST /api/v1/detokenize and /api/v1/text/detokenize
@@ -33,7 +47,6 @@ export function detokenizeHandler(
 ) {
   const frame = successFrame(context.interfaceVersion, 'detokenize');
   const maxBytes = Math.min(MAX_ANSWER_BODIES * context.bodyLimit, context.budget.largest);
-  const needsNoMeasure = Math.min(maxBytes, MAX_WHOLE_BYTES);
   return async (exchange: Exchange): Promise<Answer> => {
     await admit(context, exchange, 'detokenize');
     const sent = await readBody(context, exchange);
@@ -48,14 +61,13 @@ export function detokenizeHandler(
         maxBytes,
         unapplied !== undefined,
       );
-      const { values, kinds } = visible(request, found, unapplied);
-      const most = mostJsonBytes(values);
-      const bytes = most <= needsNoMeasure ? most : jsonBytes(values);
-      if (bytes > maxBytes) throw tooLarge(maxBytes);
+      const { values, kinds, hidden } = visible(request, found, unapplied);
+      const list = unapplied ? unappliedParts(request, unapplied) : [];
+      const listBytes = unapplied ? unappliedBytes(request, unapplied) : 0;
+      const bytes = reserve(context, exchange, values, sent.length, listBytes, maxBytes);
       const [before, after] = frame(exchange);
-      const ends = [before, unapplied ? unappliedText(unapplied) + after : after] as const;
-      const body = bodyOf(context, exchange, request, values, ends, bytes);
-      exchange.shown = { rules: request.rules, view: request.view, kinds };
+      const body = bodyOf(context, exchange, request, values, { before, list, after }, bytes);
+      exchange.shown = { rules: request.rules, view: request.view, kinds, hidden };
       const replaced = values.length - (unapplied?.length ?? 0);
       return { status: 200, ...body, values: replaced, passed: request.passed, kinds, again };
     };
@@ -75,10 +87,11 @@ function visible(
 ) {
   const { texts, view, rules } = request;
   const kinds = view === null ? undefined : new Map<string, number>();
+  const hidden = kinds && new Map<string, number>();
   const unknown = (i: number) => invalid(`${request.pathOf(i)}: is not a known token`);
   const leave = (i: number, reason: Unapplied['reason'], refuse: () => CallerError): Value => {
     if (unapplied === undefined) throw refuse();
-    unapplied.push({ path: request.pathOf(i), reason });
+    unapplied.push({ index: i, reason });
     return texts[i] as Value;
   };
   const missing = found.findIndex((one) => one === undefined || one === null);
@@ -92,13 +105,38 @@ function visible(
       addTo(kinds!, kind);
       return value;
     }
+    addTo(hidden!, kind);
     return leave(
       i,
       'forbidden',
       () => new CallerError('forbidden', MESSAGES.forbidden_kind(request.pathOf(i), kind)),
     );
   });
-  return { values, kinds };
+  return { values, kinds, hidden };
+}
+
+/**
+ * Reserves the bytes of the response before it is made.
+ * @param besides the most bytes of `data` without the values
+ * @returns an upper bound for the bytes of values and list; exact beyond MAX_WHOLE_BYTES
+ * @throws CallerError invalid_type when the response would be too large, or overloaded
+ */
+function reserve(
+  context: ServerContext,
+  exchange: Exchange,
+  values: readonly Value[],
+  besides: number,
+  listBytes: number,
+  maxBytes: number,
+): number {
+  const reserved = exchange.held!.bytes - besides - FRAME_BYTES;
+  const most = mostJsonBytes(values) + listBytes;
+  // Most responses are small: what is reserved for their tokens is enough, and nothing is measured.
+  if (most <= Math.min(reserved, maxBytes, MAX_WHOLE_BYTES)) return most;
+  const bytes = jsonBytes(values) + listBytes;
+  if (bytes > maxBytes) throw tooLarge(maxBytes);
+  if (bytes > reserved) exchange.hold(context, bytes - reserved);
+  return bytes;
 }
 
 function bodyOf(
@@ -106,19 +144,23 @@ function bodyOf(
   exchange: Exchange,
   request: RequestData,
   values: readonly Value[],
-  ends: readonly [string, string],
-  valueBytes: number,
+  { before, list, after }: Omit<AnswerParts, 'data'>,
+  bytes: number,
 ): Pick<Answer, 'body' | 'bytes'> {
-  if (valueBytes <= MAX_WHOLE_BYTES) return { body: ends[0] + request.json(values) + ends[1] };
+  if (bytes <= MAX_WHOLE_BYTES)
+    return { body: before + request.json(values) + [...list].join('') + after };
   const judge = () => cutUnlessRight(context, exchange);
   const onTaken = () => context.budget.move(exchange.held!);
-  const parts = (write: (value: string | null) => string) => request.parts(values, write);
-  const line = [ends[0], `${ends[1]}${LINE_END}`] as const;
-  return largeAnswer(parts, line, valueBytes, judge, onTaken);
+  const data: AnswerParts['data'] = (write) => request.parts(values, write);
+  const parts = { before, data, list, after: `${after}${LINE_END}` };
+  return largeAnswer(parts, bytes, judge, onTaken);
 }
 
 /** A result of VaultClient.detokenize, or of `sizes` when some token is missing. */
 type Found = Value | number | null | undefined;
+
+/** The distinct tokens of a request. */
+type Tokens = Readonly<Record<'known' | 'unknown', Set<string>>>;
 
 /**
  * Looks the values up, and counts unknown tokens against their limit.
@@ -133,29 +175,51 @@ async function lookUp(
   hasGaps: boolean,
 ): Promise<Narrowed<Found>> {
   if (asked.texts.length === 0) return { request: asked, found: [] };
-  const { limits, metrics } = context;
+  const { limits } = context;
   const { client } = exchange.caller!;
   const reserved = limits.reserve(client);
-  const refused = reserved instanceof Promise ? await reserved : reserved;
-  if (refused !== undefined) {
-    addRateLimit(exchange, refused);
-    throw overLimit(context, refused);
-  }
-  let known: Narrowed<Found> = { request: asked, found: [] };
-  let counts: TokenCounts = { known: 0, unknown: 0 };
+  checkAllowed(context, exchange, reserved instanceof Promise ? await reserved : reserved);
+  const tokens: Tokens = { known: new Set(), unknown: new Set() };
+  const ending = asked.rules.hasBareTokens ? '' : `_${context.tokenSuffix}`;
+  const ask = async (part: Asked): Promise<readonly Found[]> => {
+    const found = await inVault(exchange, fetchValues(context, exchange, part, maxBytes, hasGaps));
+    countTokens(tokens, part.texts, found, ending);
+    return found;
+  };
+  const most = limits.mostUnknown(client);
+  let looked: Narrowed<Found> | undefined;
+  let settled: ReturnType<ClientLimits['settle']>;
   try {
-    const found = await inVault(exchange, fetchValues(context, exchange, asked, maxBytes, hasGaps));
-    known = asked.narrow?.(found) ?? { request: asked, found };
-    const ending = asked.rules.hasBareTokens ? '' : `_${context.tokenSuffix}`;
-    counts = countTokens(known.request.texts, known.found, ending);
-    exchange.unknownTokens = counts.unknown;
-    metrics.unknownTokens(counts.unknown);
+    const turns = asked.turns?.<Found>() ?? oneTurn(asked);
+    let turn = turns.next();
+    while (!turn.done && tokens.unknown.size <= most) turn = turns.next(await ask(turn.value));
+    if (turn.done) looked = turn.value;
   } finally {
-    const settled = limits.settle(client, counts);
-    // Wait for every kind of missing token, so that the time of a 400 does not tell them apart.
-    if (!known.found.every((one) => typeof one === 'string')) await settled;
+    const counts = { known: tokens.known.size, unknown: tokens.unknown.size };
+    exchange.unknownTokens = counts.unknown;
+    context.metrics.unknownTokens(counts.unknown);
+    settled = limits.settle(client, counts, hasGaps);
   }
-  return known;
+  if (looked?.found.every((one) => typeof one === 'string')) return looked;
+  // Wait for every kind of missing token, so that the time of a 400 does not tell them apart.
+  checkAllowed(context, exchange, await settled);
+  // The limit has refused the request whose turns had to end.
+  return looked!;
+}
+
+function* oneTurn(request: RequestData): Generator<Asked, Narrowed<Found>, readonly Found[]> {
+  return { request, found: yield request };
+}
+
+/** @throws CallerError when a limit refuses */
+function checkAllowed(
+  context: ServerContext,
+  exchange: Exchange,
+  refused: Admission | undefined,
+): void {
+  if (refused === undefined) return;
+  addRateLimit(exchange, refused);
+  throw overLimit(context, refused);
 }
 
 /**
@@ -165,7 +229,7 @@ async function lookUp(
 async function fetchValues(
   context: ServerContext,
   exchange: Exchange,
-  request: RequestData,
+  request: Asked,
   maxBytes: number,
   hasGaps: boolean,
 ): Promise<readonly Found[]> {
@@ -190,14 +254,61 @@ async function fetchValues(
   const found = await context.vault.sizes(texts, marked, deadlineMs);
   if (!hasGaps && !areKnown(found)) return found;
   const sizes = found.map((size) => size ?? 0);
+  if (!request.rules.seesAll(view?.line ?? null))
+    return fetchVisible(context, exchange, texts, marked!, sizes, maxBytes);
   if (sum(sizes) > maxBytes) throw tooLarge(maxBytes);
   // Equal tokens share one value.
   exchange.hold(context, sum(new Map(texts.map((token, i) => [token, sizes[i]!])).values()));
   return context.vault.detokenize(texts, marked, sizes, deadlineMs);
 }
 
+/**
+ * Values of a caller who may not see all of them: no error may depend on the size of a value that
+ * is hidden. So the batches reserve the same bytes whatever is in them, and then what is shown.
+ */
+async function fetchVisible(
+  context: ServerContext,
+  exchange: Exchange,
+  texts: readonly Token[],
+  view: MarkedView,
+  sizes: readonly number[],
+  maxBytes: number,
+): Promise<readonly Found[]> {
+  exchange.hold(context, BATCH_BYTES);
+  const found = new Map<Token, Found>();
+  let shownBytes = 0;
+  for (const indexes of batchesOf(texts, sizes)) {
+    const asked = indexes.map((i) => texts[i]!);
+    const marks = indexes.map((i) => view.marks[i]).join('');
+    const sizesOf = indexes.map((i) => sizes[i]!);
+    const shown = await context.vault.detokenize(asked, withMarks(view, marks), sizesOf);
+    const bytes = sum(shown.map((one) => Buffer.byteLength(one ?? '')));
+    shownBytes += bytes;
+    if (shownBytes > maxBytes) throw tooLarge(maxBytes);
+    exchange.hold(context, bytes);
+    for (const [i, token] of asked.entries()) found.set(token, shown[i]);
+  }
+  return texts.map((token) => found.get(token));
+}
+
+/** The indexes of distinct tokens, in batches of BATCH_BYTES. */
+function* batchesOf(texts: readonly Token[], sizes: readonly number[]): Generator<number[]> {
+  let batch: number[] = [];
+  let bytes = 0;
+  for (const i of new Map(texts.map((token, i) => [token, i])).values()) {
+    if (bytes + sizes[i]! > BATCH_BYTES) {
+      yield batch;
+      batch = [];
+      bytes = 0;
+    }
+    batch.push(i);
+    bytes += sizes[i]!;
+  }
+  yield batch;
+}
+
 /** The mark of the token at this place: see MarkedView. */
-function markOf(request: RequestData, index: number): string {
+function markOf(request: Asked, index: number): string {
   const isPlain =
     request.view!.space === DEFAULT_SPACE && request.kindOf(index).settings.name === DEFAULT_KIND;
   return isPlain ? PLAIN : SCOPED;
@@ -215,7 +326,7 @@ function sum(sizes: Iterable<number>): number {
 
 function tooLarge(maxBytes: number): CallerError {
   return invalid(
-    `data: the values of these tokens have more than ${maxBytes} bytes as JSON; send them in several requests`,
+    `data: the response would have more than ${maxBytes} bytes as JSON; send the tokens in several requests`,
   );
 }
 
@@ -224,17 +335,15 @@ function tooLarge(maxBytes: number): CallerError {
  * token's ending, because its answer reveals nothing.
  */
 function countTokens(
+  { known, unknown }: Tokens,
   texts: readonly string[],
   found: readonly Found[],
   ending: string,
-): TokenCounts {
-  const known = new Set<string>();
-  const unknown = new Set<string>();
+): void {
   texts.forEach((text, i) => {
     const one = found[i];
     if (one === undefined) {
       if (text.endsWith(ending)) unknown.add(text);
     } else if (one !== null) known.add(text);
   });
-  return { known: known.size, unknown: unknown.size };
 }

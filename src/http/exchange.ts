@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream';
 import { CallerError } from '../errors.ts';
 import type { KindCounts } from '../metrics.ts';
 import type { PolicyRules } from '../policy/rules.ts';
+import type { AuditEvent } from '../service/audit/audit-log.ts';
 import type { Caller } from '../service/authenticator.ts';
 import type { Holder } from '../service/limits/byte-budget.ts';
 import type { ClientOperation } from '../service/limits/client-limits.ts';
@@ -13,8 +14,13 @@ import { type Correlation, correlationOf } from './correlation.ts';
 import { routeOf } from './routes.ts';
 import type { RequestSpan } from './tracing.ts';
 
-/** Memory for each value of a request besides its bytes, on the way to the vault and back. */
+/**
+ * Memory for each value of a request besides its bytes, on the way to the vault and back. A token
+ * is at most so much longer than its value.
+ */
 const FIELD_BYTES = 256;
+/** The most bytes of a response besides `data` and `unapplied`. */
+export const FRAME_BYTES = 512;
 
 /** By which policy a caller sees which values. */
 export interface Shown {
@@ -22,6 +28,8 @@ export interface Shown {
   readonly view: View | null;
   /** undefined: without a view. */
   readonly kinds: KindCounts | undefined;
+  /** Values that stayed tokens, because the caller has no right to them. */
+  readonly hidden: KindCounts | undefined;
 }
 
 /** A request and the facts that its answer, log line and audit line need. */
@@ -40,6 +48,8 @@ export class Exchange {
   /** The connection closes after the answer. */
   isLast = false;
   /** The event for the audit log; undefined until the API key is checked. */
+  event: AuditEvent | undefined;
+  /** What the client must be allowed to do; undefined: anything. */
   operation: ClientOperation | undefined;
   /** null until the API key is accepted. */
   caller: Caller | null = null;
@@ -52,11 +62,11 @@ export class Exchange {
   /** The values in the response of a detokenize; undefined: there are none yet. */
   shown: Shown | undefined;
 
-  constructor(request: IncomingMessage, response: ServerResponse) {
+  constructor(request: IncomingMessage, response: ServerResponse, tokenSuffix: string) {
     this.request = request;
     this.response = response;
     this.route = routeOf(request.url!);
-    this.correlation = correlationOf(request.headers);
+    this.correlation = correlationOf(request.headers, tokenSuffix);
   }
 
   /**
@@ -69,7 +79,7 @@ export class Exchange {
 
   /** @throws CallerError overloaded */
   holdFields(context: ServerContext, fields: number): void {
-    this.hold(context, fields * FIELD_BYTES);
+    this.hold(context, fields * FIELD_BYTES + FRAME_BYTES);
   }
 
   /**

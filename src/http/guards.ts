@@ -59,6 +59,7 @@ export function admit(
   operation: ClientOperation,
 ): Caller | Promise<Caller> {
   checkOpen(context);
+  exchange.event = operation;
   exchange.operation = operation;
   const caller = authenticate(context, exchange);
   if (!(caller instanceof Promise)) return admitCaller(context, exchange, caller, operation);
@@ -68,8 +69,10 @@ export function admit(
 /** Admits a request without a body, of a client with any permission, and counts it. */
 export async function admitReader(context: ServerContext, exchange: Exchange): Promise<void> {
   checkOpen(context);
+  exchange.event = 'policy';
   exchange.caller = await authenticate(context, exchange);
   const { client } = exchange.caller;
+  exchange.held = context.budget.open(client.client_id);
   const operation = OPERATIONS.find((one) => isAllowed(client, one))!;
   checkLimits(context, exchange, await context.limits.admit(client, operation));
 }

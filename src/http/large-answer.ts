@@ -36,35 +36,43 @@ function measure(value: string): number {
   return Buffer.byteLength(JSON.stringify(value)) - QUOTES.length;
 }
 
+/** The texts of an answer, one after the other. */
+export interface AnswerParts {
+  readonly before: string;
+  /** `data`, with the values as `write` gives them. */
+  readonly data: (write: (value: string | null) => string) => Iterable<string>;
+  readonly list: Iterable<string>;
+  readonly after: string;
+}
+
 /**
  * Streams a large answer, which is never in memory as a whole.
- * @param parts of `data`, with the values as `write` gives them
- * @param frame the text before and after `data`
- * @param valueBytes `jsonBytes` of the values in `data`
+ * @param knownBytes `jsonBytes` of the values in `data`, and the bytes of `list`
  * @param beforeEach called before each piece
  * @param onTaken called whenever the reader has taken a piece
  */
 export function largeAnswer(
-  parts: (write: (value: string | null) => string) => Iterable<string>,
-  [before, after]: readonly [string, string],
-  valueBytes: number,
+  { before, data, list, after }: AnswerParts,
+  knownBytes: number,
   beforeEach: () => Promise<void>,
   onTaken: () => void,
 ): { readonly body: Readable; readonly bytes: number } {
-  let bytes = Buffer.byteLength(before + after) + valueBytes;
-  for (const text of parts(() => QUOTES)) bytes += Buffer.byteLength(text);
-  const made = pieces(parts(JSON.stringify), before, after, beforeEach, onTaken);
-  return { body: Readable.from(made), bytes };
+  let bytes = Buffer.byteLength(before + after) + knownBytes;
+  for (const text of data(() => QUOTES)) bytes += Buffer.byteLength(text);
+  const parts = inOrder([before], data(JSON.stringify), list, [after]);
+  return { body: Readable.from(pieces(parts, beforeEach, onTaken)), bytes };
+}
+
+function* inOrder(...all: Iterable<string>[]): Generator<string> {
+  for (const one of all) yield* one;
 }
 
 async function* pieces(
   parts: Iterable<string>,
-  before: string,
-  after: string,
   beforeEach: () => Promise<void>,
   onTaken: () => void,
 ) {
-  let piece = before;
+  let piece = '';
   for (const text of parts) {
     piece += text;
     if (piece.length < PIECE_BYTES) continue;
@@ -75,7 +83,7 @@ async function* pieces(
     piece = '';
   }
   await beforeEach();
-  yield Buffer.from(piece + after);
+  yield Buffer.from(piece);
 }
 
 /** Answers that wait for their turn, the first one first. */

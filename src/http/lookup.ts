@@ -15,8 +15,9 @@ export function lookupHandler(context: ServerContext) {
     const request = await dataOf(context, exchange, await readBody(context, exchange));
     checkCount(request);
     checkDeterministic(request, client.token_mode === 'random');
+    const accepted = valuesOf(context, exchange, request);
+    const { values, view } = accepted instanceof Promise ? await accepted : accepted;
     const { deadlineMs } = exchange;
-    const { values, view } = valuesOf(request);
     const asked = context.vault.lookup(values, client, view, deadlineMs);
     const tokens = await inVault(exchange, asked);
     const [before, after] = frame(exchange);

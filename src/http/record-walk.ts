@@ -1,5 +1,6 @@
 import { inEach, type PathNode, type PolicyRules } from '../policy/rules.ts';
-import { checkName, checkText, type Path, problem, stringEnd } from './data.ts';
+import { checkName, checkText, problem, stringEnd } from './data.ts';
+import { Step } from './path.ts';
 import { MAX_DEPTH } from './schema.ts';
 
 /** A string of the body that is replaced. */
@@ -10,6 +11,7 @@ export interface Place {
   readonly text: string;
   /** The path as the policy has it; '': no path of the policy leads there. */
   readonly path: string;
+  readonly step: Step;
 }
 
 /** The paths of a policy, and what becomes of strings elsewhere. */
@@ -17,8 +19,6 @@ type Walked = Pick<PolicyRules, 'tree' | 'elsewhere'>;
 
 interface WalkOptions {
   readonly maxPlaces: number;
-  /** Called with the path of each place. It changes afterwards. */
-  readonly onPlace?: (path: Readonly<Path>) => void;
   /** Called with each name that the policy does not have beside those that it has. */
   readonly onUnnamed?: (node: PathNode, name: string) => void;
 }
@@ -50,7 +50,7 @@ export class RecordWalk {
   readonly #options: WalkOptions;
   readonly #text: string;
   readonly #elsewhere: PolicyRules['elsewhere'];
-  readonly #path: Path = ['data'];
+  #step = new Step(undefined, 'data');
   /** How many steps of the path have names that strings elsewhere may have. */
   #checked = 1;
 
@@ -68,17 +68,6 @@ export class RecordWalk {
     });
   }
 
-  /** The path of a place in the body. It walks again, because only errors need paths. */
-  static pathOf(text: string, rules: Walked, wanted: number): Path {
-    let found: Path | undefined;
-    let left = wanted;
-    const onPlace = (path: Readonly<Path>) => {
-      if (left-- === 0) found = [...path];
-    };
-    new RecordWalk(text, rules, { maxPlaces: Infinity, onPlace });
-    return found!;
-  }
-
   #data(at: number, tree: PathNode | undefined): number {
     this.start = at;
     const isList = this.#text.charCodeAt(at) === OPEN_ARRAY;
@@ -94,13 +83,13 @@ export class RecordWalk {
     const first = this.#text.charCodeAt(at);
     if (first === QUOTE) return this.#string(at, node);
     if (first !== OPEN_OBJECT && first !== OPEN_ARRAY) return this.#literal(at, node);
-    if (node === undefined && this.#path.length > MAX_DEPTH) return this.#tooDeep(at);
+    if (node === undefined && this.#step.depth > MAX_DEPTH) return this.#tooDeep(at);
     return first === OPEN_OBJECT ? this.#object(at, node) : this.#array(at, node);
   }
 
   #object(at: number, node: PathNode | undefined): number {
     if (node?.names.size === 0)
-      throw problem(this.#path, 'must be a string or null, not an object; the policy names it');
+      throw problem(this.#step, 'must be a string or null, not an object; the policy names it');
     return this.#members(at, (name, from) => {
       const inner = node?.names.get(name);
       if (inner === undefined && node !== undefined) this.#options.onUnnamed?.(node, name);
@@ -110,7 +99,7 @@ export class RecordWalk {
 
   #array(at: number, node: PathNode | undefined): number {
     if (node !== undefined && node.every === undefined && node.indexes.size === 0)
-      throw problem(this.#path, 'must be a string or null, not an array; the policy names it');
+      throw problem(this.#step, 'must be a string or null, not an array; the policy names it');
     let next = this.#skipSpace(at + 1);
     for (let i = 0; this.#text.charCodeAt(next) !== CLOSE_ARRAY; i++) {
       const inner = node?.every ?? node?.indexes.get(i);
@@ -121,10 +110,11 @@ export class RecordWalk {
 
   #inside(name: string | number, at: number, node: PathNode | undefined): number {
     if (node === undefined && this.#elsewhere === 'pass') return this.#skip(at);
-    this.#path.push(name);
+    const outer = this.#step;
+    this.#step = new Step(outer, name);
     const end = this.#value(at, node);
-    this.#path.pop();
-    this.#checked = Math.min(this.#checked, this.#path.length);
+    this.#step = outer;
+    this.#checked = Math.min(this.#checked, outer.depth);
     return end;
   }
 
@@ -142,15 +132,14 @@ export class RecordWalk {
   #string(start: number, node: PathNode | undefined): number {
     const end = stringEnd(this.#text, start);
     if (node?.isValue === false)
-      throw problem(this.#path, 'must not be a string: the policy names something inside it');
+      throw problem(this.#step, 'must not be a string: the policy names something inside it');
     if (end - start === BLANK_LENGTH) return end;
-    const { maxPlaces, onPlace } = this.#options;
+    const { maxPlaces } = this.#options;
     if (node === undefined) this.#checkElsewhere();
     const text = this.#read(start, end);
-    checkText(text, this.#path);
+    checkText(text, this.#step);
     if (this.places.length === maxPlaces) throw tooMany(maxPlaces);
-    onPlace?.(this.#path);
-    this.places.push({ start, end, text, path: node?.path ?? '' });
+    this.places.push({ start, end, text, path: node?.path ?? '', step: this.#step });
     return end;
   }
 
@@ -158,17 +147,17 @@ export class RecordWalk {
     this.#checkNames();
     if (this.#elsewhere === 'refuse')
       throw problem(
-        this.#path,
+        this.#step,
         'must not be a string: the policy does not name this path and refuses strings elsewhere; leave it out, or ask an operator to add the path to the policy',
       );
   }
 
   /** The names on the way to a string have their bounds, so the path in a message has one. */
-  #checkNames(): void {
-    for (; this.#checked < this.#path.length; this.#checked++) {
-      const name = this.#path[this.#checked]!;
-      if (typeof name === 'string') checkName(name, this.#path.slice(0, this.#checked));
-    }
+  #checkNames({ up, name, depth } = this.#step): void {
+    if (depth <= this.#checked) return;
+    this.#checkNames(up);
+    if (typeof name === 'string') checkName(name, up!);
+    this.#checked = depth;
   }
 
   #tooDeep(at: number): number {
@@ -176,7 +165,7 @@ export class RecordWalk {
     const end = this.#skip(at);
     if (this.passed === passed) return end;
     this.#checkNames();
-    throw problem(this.#path, `has a string nested deeper than ${MAX_DEPTH} levels`);
+    throw problem(this.#step, `has a string nested deeper than ${MAX_DEPTH} levels`);
   }
 
   #literal(at: number, node: PathNode | undefined): number {
@@ -187,7 +176,7 @@ export class RecordWalk {
   #wrong(at: number): Error {
     const isBoolean = this.#text[at] === 't' || this.#text[at] === 'f';
     const type = isBoolean ? 'boolean' : 'number';
-    return problem(this.#path, `must be a string or null, not a ${type}; the policy names it`);
+    return problem(this.#step, `must be a string or null, not a ${type}; the policy names it`);
   }
 
   #read(start: number, end: number): string {

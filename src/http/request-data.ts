@@ -17,13 +17,12 @@ import {
   type JsonObject,
   parseBody,
   parseRecords,
-  pathOf,
-  pathText,
   replaceFields,
 } from './data.ts';
 import type { Exchange } from './exchange.ts';
 import { checkPrecondition } from './guards.ts';
 import { jsonParts, jsonText, type NameOrder, nameOrder } from './name-order.ts';
+import { pathText, Step } from './path.ts';
 import { type Place, RecordWalk } from './record-walk.ts';
 import { judgeCaller } from './rights.ts';
 
@@ -45,9 +44,17 @@ export interface RequestValues {
   json(replacements: readonly Replacement[]): string;
 }
 
+/** Texts for the vault to look up. */
+export type Asked = Pick<RequestValues, 'texts' | 'view' | 'rules' | 'kindOf'>;
+
 export interface RequestData extends RequestValues {
-  /** Of texts that exclude each other, only those that the vault knows. */
-  narrow?<T>(found: readonly T[]): Narrowed<T>;
+  /**
+   * For texts that are looked up in turns, because each may be one of several tokens: takes what
+   * was found in a turn, and gives the next one. undefined: `texts` are looked up.
+   */
+  turns?<T>(): Generator<Asked, Narrowed<T | undefined>, readonly T[]>;
+  /** The bytes of `pathOf` in a JSON string. Cheap: the path itself is not made. */
+  pathBytes(index: number): number;
   /** `json` in parts, with each replacement as `write` gives it. */
   parts(
     replacements: readonly Replacement[],
@@ -144,26 +151,59 @@ export async function rulesFor(context: ServerContext, exchange: Exchange): Prom
   return rules;
 }
 
-/**
- * The values of a tokenize or look-up, ready for the vault.
- * @throws CallerError invalid_type for a value that its kind refuses
- */
-export function valuesOf(request: RequestValues): {
+/** The values of a tokenize or look-up, ready for the vault. */
+interface Accepted {
   readonly values: readonly Value[];
   readonly view: MarkedView | null;
-} {
+}
+
+/**
+ * Synchronous unless a kind is slow.
+ * @throws CallerError invalid_type for a value that its kind refuses
+ */
+export function valuesOf(
+  context: ServerContext,
+  exchange: Exchange,
+  request: RequestValues,
+): Accepted | Promise<Accepted> {
   const { texts, view, rules } = request;
   if (view === null) return { values: texts as readonly Value[], view };
   let marks = '';
   const values: Value[] = [];
+  const slow: number[] = [];
   for (let i = 0; i < texts.length; i++) {
     const kind = request.kindOf(i);
-    const accepted = kind.accept(texts[i]!);
-    if ('reason' in accepted) throw invalid(`${request.pathOf(i)}: ${accepted.reason}`);
     marks += kindMark(kind, rules);
-    values.push(accepted.value);
+    if (kind.isSlow) slow.push(i);
+    values.push(kind.isSlow ? ('' as Value) : acceptedAt(request, i));
   }
-  return { values, view: withMarks(view, marks) };
+  const accepted = { values, view: withMarks(view, marks) };
+  if (slow.length === 0) return accepted;
+  return acceptInVault(context, exchange, request, accepted, slow);
+}
+
+/** @throws CallerError invalid_type */
+function acceptedAt(request: RequestValues, index: number): Value {
+  const accepted = request.kindOf(index).accept(request.texts[index]!);
+  if ('reason' in accepted) throw invalid(`${request.pathOf(index)}: ${accepted.reason}`);
+  return accepted.value;
+}
+
+/** A vault thread accepts what would hold the event loop. */
+async function acceptInVault(
+  { vault }: ServerContext,
+  exchange: Exchange,
+  request: RequestValues,
+  { values, view }: { readonly values: Value[]; readonly view: MarkedView },
+  slow: readonly number[],
+): Promise<Accepted> {
+  exchange.deadlineMs ??= requestDeadline();
+  const texts = slow.map((i) => request.texts[i]!);
+  const marks = slow.map((i) => view.marks[i]).join('');
+  const found = await vault.accept(texts, withMarks(view, marks), exchange.deadlineMs);
+  // Of one that is refused, `acceptedAt` says why.
+  for (const [at, i] of slow.entries()) values[i] = found[at] ?? acceptedAt(request, i);
+  return { values, view };
 }
 
 /** How many texts of a tokenize or look-up each kind has; undefined: without kinds. */
@@ -229,7 +269,11 @@ class PlainData implements RequestData {
   }
 
   pathOf(index: number): string {
-    return pathOf(this.#data, this.#fields[index]!);
+    return pathText(this.#stepTo(index));
+  }
+
+  pathBytes(index: number): number {
+    return this.#stepTo(index).jsonBytes;
   }
 
   json(replacements: readonly Replacement[]): string {
@@ -243,6 +287,11 @@ class PlainData implements RequestData {
   ): Iterable<string> {
     replaceFields(this.#fields, replacements);
     return jsonParts(this.#data, write, this.#order);
+  }
+
+  #stepTo(index: number): Step {
+    const { within, name } = this.#fields[index]!;
+    return new Step(within, name);
   }
 }
 
@@ -269,7 +318,11 @@ class RecordData implements RequestData {
   }
 
   pathOf(index: number): string {
-    return pathText(RecordWalk.pathOf(this.#text, this.rules, index));
+    return pathText(this.#walk.places[index]!.step);
+  }
+
+  pathBytes(index: number): number {
+    return this.#walk.places[index]!.step.jsonBytes;
   }
 
   json(replacements: readonly Replacement[]): string {

@@ -84,11 +84,12 @@ export async function cutUnlessRight(context: ServerContext, exchange: Exchange)
   else socket.resetAndDestroy();
 }
 
-/** How many values of each kind the caller sees, by right; undefined: without a policy. */
+/** How many values of each kind there are, by the caller's right; undefined: without a policy. */
 export function seenOf(shown: Shown | undefined): Seen | undefined {
-  const { rules, view, kinds } = shown ?? {};
-  if (rules?.tag === undefined || kinds === undefined || kinds.size === 0) return undefined;
+  const { rules, view, kinds = [], hidden = [] } = shown ?? {};
+  if (rules?.tag === undefined) return undefined;
   const seen: Seen = {};
   for (const [kind, count] of kinds) seen[kind] = { [rules.right(view!.line, kind)]: count };
-  return seen;
+  for (const [kind, count] of hidden) seen[kind] = { ...seen[kind], none: count };
+  return Object.keys(seen).length > 0 ? seen : undefined;
 }

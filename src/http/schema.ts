@@ -11,6 +11,9 @@ import type { InterfaceVersion } from './context.ts';
  */
 export { MAX_VALUE_BYTES };
 export const MAX_NAME_BYTES = 256;
+/** Objects, lists and names in a body; in a larger one, one for so many bytes. */
+export const MAX_PARTS = 100_000;
+export const BYTES_A_PART = 10;
 /** Levels of nested objects and arrays; `data` is the first. */
 export const MAX_DEPTH = 16;
 /**

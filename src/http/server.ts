@@ -53,7 +53,7 @@ function serving(
   handlers: Readonly<Record<string, Handler>>,
 ): RequestListener {
   return async (request, response) => {
-    const exchange = new Exchange(request, response);
+    const exchange = new Exchange(request, response, context.tokenSuffix);
     if (context.tracing !== undefined) beginSpan(context.tracing, exchange);
     try {
       checkProtocol(request);

@@ -5,6 +5,7 @@ import type { ServerContext } from './context.ts';
 import { invalid, parseBody } from './data.ts';
 import type { Exchange } from './exchange.ts';
 import {
+  type Asked,
   type Narrowed,
   type Replacement,
   type RequestData,
@@ -13,7 +14,7 @@ import {
 } from './request-data.ts';
 import { TextOffsets } from './text-offsets.ts';
 import { textIn } from './text-values.ts';
-import { type Candidate, heldFrom, type Place, TokenFinder } from './token-finder.ts';
+import { heldFrom, type Place, TokenFinder } from './token-finder.ts';
 
 /**
  * The tokens in the running text of `{"data":{"text":"...","more":true}}`. With `more`, the text is
@@ -35,10 +36,9 @@ export async function textTokensOf(
     whole,
     context.valuesLimit,
   );
-  const count = places.reduce((sum, { candidates }) => sum + candidates.length, 0);
-  if (count > context.valuesLimit)
+  if (places.length > context.valuesLimit)
     throw invalid(`data.text: may have more than ${context.valuesLimit} tokens; send it in pieces`);
-  exchange.holdFields(context, count);
+  exchange.holdFields(context, places.length);
   const end = more ? heldFrom(whole, places.at(-1)?.end ?? 0, context.tokenSuffix) : undefined;
   const view = viewOf(rules, exchange.caller!.client);
   return new TextCandidates({ whole, end }, places, view, rules);
@@ -50,36 +50,41 @@ interface Text {
   readonly end: number | undefined;
 }
 
-/** A candidate with the end of its place. */
-type Chosen = Candidate & { readonly end: number };
+/** Where something stands in a text. */
+type Stretch = Pick<Place, 'start' | 'end'>;
 
 /** What may be a token, each with where it begins and ends. */
 class TextTokens implements RequestData {
+  /** As they were sent. */
   readonly texts: readonly string[];
   readonly view: View | null;
   readonly rules: PolicyRules;
   protected readonly text: Text;
-  readonly #found: readonly Chosen[];
+  readonly #stretches: readonly Stretch[];
   #offsets: TextOffsets | undefined;
 
-  constructor(text: Text, found: readonly Chosen[], view: View | null, rules: PolicyRules) {
-    this.texts = found.map(({ token }) => token);
+  constructor(text: Text, stretches: readonly Stretch[], view: View | null, rules: PolicyRules) {
+    this.texts = stretches.map(({ start, end }) => text.whole.slice(start, end));
     this.view = view;
     this.rules = rules;
     this.text = text;
-    this.#found = found;
+    this.#stretches = stretches;
   }
 
-  kindOf(index: number): Kind {
-    return this.#found[index]!.kind ?? this.rules.kind(DEFAULT_KIND);
+  kindOf(): Kind {
+    return this.rules.kind(DEFAULT_KIND);
   }
 
   /** As a slice, in code points: `data.text[5:19]`. */
   pathOf(index: number): string {
-    const { start, end } = this.#found[index]!;
+    const { start, end } = this.#stretches[index]!;
     this.#offsets ??= new TextOffsets(this.text.whole);
     const offsets = this.#offsets;
     return `data.text[${offsets.pointOf(start)}:${offsets.pointOf(end)}]`;
+  }
+
+  pathBytes(index: number): number {
+    return this.pathOf(index).length;
   }
 
   json(values: readonly Replacement[]): string {
@@ -90,7 +95,7 @@ class TextTokens implements RequestData {
     const { whole, end = whole.length } = this.text;
     let from = 0;
     yield '{"text":"';
-    for (const [i, { start, end: next }] of this.#found.entries()) {
+    for (const [i, { start, end: next }] of this.#stretches.entries()) {
       yield inside(JSON.stringify(whole.slice(from, start)));
       yield inside(write(values[i]!));
       from = next;
@@ -106,26 +111,33 @@ class TextCandidates extends TextTokens {
   readonly #places: readonly Place[];
 
   constructor(text: Text, places: readonly Place[], view: View | null, rules: PolicyRules) {
-    const all = places.flatMap(({ candidates, end }) =>
-      candidates.map((candidate) => ({ ...candidate, end })),
-    );
-    super(text, all, view, rules);
+    super(text, places, view, rules);
     this.#places = places;
   }
 
-  /** One candidate for each place: the one that the vault knows, else the first. */
-  narrow<T>(found: readonly T[]): Narrowed<T> {
-    let at = 0;
-    const chosen: Chosen[] = [];
-    const its: T[] = [];
-    for (const { candidates, end } of this.#places) {
-      const known = candidates.findIndex((_, i) => found[at + i] !== undefined);
-      const i = Math.max(0, known);
-      chosen.push({ ...candidates[i]!, end });
-      its.push(found[at + i]!);
-      at += candidates.length;
+  /** Asks for one candidate of each place, then for the next one of those that are unknown. */
+  *turns<T>(): Generator<Asked, Narrowed<T | undefined>, readonly T[]> {
+    const { view, rules } = this;
+    const stretches: Stretch[] = [...this.#places];
+    const found = new Array<T | undefined>(stretches.length).fill(undefined);
+    let open = [...stretches.keys()];
+    for (let turn = 0; open.length > 0; turn++) {
+      const candidates = open.map((place) => this.#places[place]!.candidate(turn)!);
+      const its = yield {
+        texts: candidates.map(({ token }) => token),
+        view,
+        rules,
+        kindOf: (index) => candidates[index]!.kind ?? this.kindOf(),
+      };
+      open = open.filter((place, i) => {
+        const { end, candidate } = this.#places[place]!;
+        if (its[i] === undefined) return candidate(turn + 1) !== undefined;
+        stretches[place] = { start: candidates[i]!.start, end };
+        found[place] = its[i];
+        return false;
+      });
     }
-    return { request: new TextTokens(this.text, chosen, this.view, this.rules), found: its };
+    return { request: new TextTokens(this.text, stretches, view, rules), found };
   }
 }
 

@@ -12,9 +12,11 @@ export interface Candidate {
 
 /** A place in a text that ends like a token. */
 export interface Place {
+  /** Where its longest candidate begins. */
+  readonly start: number;
   readonly end: number;
-  /** The longest first. */
-  readonly candidates: readonly Candidate[];
+  /** In the order in which they are looked up; undefined: there are no more. */
+  readonly candidate: (turn: number) => Candidate | undefined;
 }
 
 const LETTERS = /[A-Za-z]/;
@@ -24,6 +26,11 @@ const isLetter = tableOf(LETTERS);
 const isInRun = tableOf(RUN_CHARACTERS);
 /** Longer tokens are not looked for in texts. */
 const MAX_STEM = 256;
+/**
+ * A word of so many letters is not the end of another token by chance, so it is looked up before
+ * the longer token. A word glued to other letters then costs no guess.
+ */
+const SURE_LETTERS = 8;
 
 /**
  * Finds tokens in running text: next to quotes, brackets and other words; in capitals, as at the
@@ -33,46 +40,51 @@ const MAX_STEM = 256;
 export class TokenFinder {
   readonly #ending: string;
   readonly #pattern: RegExp;
-  readonly #kinds: readonly Kind[];
+  readonly #byLength: ReadonlyMap<number, Kind>;
+  /** The longest first. */
+  readonly #lengths: readonly number[];
 
   /** @param kinds kinds of word tokens */
   constructor(suffix: string, kinds: readonly Kind[]) {
     this.#ending = `_${suffix}`;
     this.#pattern = new RegExp(`\\\\?_${suffix}`, 'gi');
-    const byLength = new Map(kinds.map((kind) => [kind.settings.length, kind]));
-    this.#kinds = [...byLength.values()].sort((a, b) => b.settings.length - a.settings.length);
+    this.#byLength = new Map(kinds.map((kind) => [kind.settings.length, kind]));
+    this.#lengths = [...this.#byLength.keys()].sort((a, b) => b - a);
   }
 
-  /** @param max when there are more candidates, it stops looking */
+  /** @param max when there are more places, it stops looking */
   find(text: string, max: number): Place[] {
-    let count = 0;
     const places: Place[] = [];
     let from = 0;
     for (const { 0: ending, index } of text.matchAll(this.#pattern)) {
-      const candidates = this.#candidates(text, from, index);
-      if (candidates.length === 0) continue;
-      from = index + ending.length;
-      places.push({ end: from, candidates });
-      count += candidates.length;
-      if (count > max) break;
+      const place = this.#placeAt(text, from, index, index + ending.length);
+      if (place === undefined) continue;
+      from = place.end;
+      places.push(place);
+      if (places.length > max) break;
     }
     return places;
   }
 
-  #candidates(text: string, from: number, stemEnd: number): Candidate[] {
+  #placeAt(text: string, from: number, stemEnd: number, end: number): Place | undefined {
     const run = runStart(text, from, stemEnd, isInRun);
     const letters = stemEnd - runStart(text, from, stemEnd, isLetter);
-    const words = this.#kinds
-      .filter(({ settings }) => settings.length <= letters)
-      .map((kind) => {
-        const start = stemEnd - kind.settings.length;
-        const token = text.slice(start, stemEnd).toLowerCase() + this.#ending;
-        return { start, token, kind };
-      });
-    const isWord = run === stemEnd || words.some(({ start }) => start === run);
-    if (isWord || stemEnd - run >= MAX_STEM) return words;
-    const whole = text.slice(run, stemEnd) + this.#ending;
-    return [{ start: run, token: whole, kind: undefined }, ...words];
+    const fits = this.#lengths.findIndex((length) => length <= letters);
+    const lengths = fits === -1 ? [] : this.#lengths.slice(fits);
+    const isWhole = run < stemEnd && stemEnd - run < MAX_STEM && !lengths.includes(stemEnd - run);
+    if (lengths.length === 0 && !isWhole) return undefined;
+    const start = isWhole ? run : stemEnd - lengths[0]!;
+    const sure = lengths.filter((length) => length >= SURE_LETTERS).length;
+    if (isWhole) lengths.splice(sure, 0, stemEnd - run);
+    const candidate = (turn: number): Candidate | undefined => {
+      const length = lengths[turn];
+      if (length === undefined) return undefined;
+      const kind = length <= letters ? this.#byLength.get(length) : undefined;
+      const stem = text.slice(stemEnd - length, stemEnd);
+      const token = (kind ? stem.toLowerCase() : stem) + this.#ending;
+      return { start: stemEnd - length, token, kind };
+    };
+    return { start, end, candidate };
   }
 }
 

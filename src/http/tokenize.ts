@@ -12,8 +12,9 @@ export function tokenizeHandler(context: ServerContext, read: Reader<RequestValu
   return async (exchange: Exchange): Promise<Answer> => {
     const { client } = await admit(context, exchange, 'tokenize');
     const request = await read(context, exchange, await readBody(context, exchange));
+    const accepted = valuesOf(context, exchange, request);
+    const { values, view } = accepted instanceof Promise ? await accepted : accepted;
     const { deadlineMs } = exchange;
-    const { values, view } = valuesOf(request);
     const asked = context.vault.tokenize(values, client, view, deadlineMs);
     const tokens = await inVault(exchange, asked);
     const [before, after] = frame(exchange);

@@ -66,6 +66,12 @@ export function rightIn(rights: Policy['rights'], line: string | null, kind: str
   return Object.hasOwn(ofKinds, OTHERS) ? ofKinds[OTHERS]! : 'none';
 }
 
+/** Whether a client sees every value, whatever its kind. */
+export function seesAll(rights: Policy['rights'], line: string | null): boolean {
+  if (rightIn(rights, line, OTHERS) !== 'full') return false;
+  return line === null || Object.values(rights![line]!).every((right) => right === 'full');
+}
+
 /** What a client sees of the values of a kind. */
 export function rightOf({ rights }: Pick<Policy, 'rights'>, client: Named, kind: string): Right {
   return rightIn(rights, lineOf(rights, client), kind);

@@ -10,6 +10,7 @@ import {
   type PolicyField,
   type Right,
   rightIn,
+  seesAll,
 } from './policy.ts';
 
 /** What a mask shows of a kind that the policy does not have any more. */
@@ -118,6 +119,11 @@ export class PolicyRules {
   /** @param line from `lineOf` */
   right(line: string | null, kind: string): Right {
     return rightIn(this.#rights, line, kind);
+  }
+
+  /** @param line from `lineOf` */
+  seesAll(line: string | null): boolean {
+    return seesAll(this.#rights, line);
   }
 
   mask(kind: string, value: string): string {

@@ -7,6 +7,7 @@ import { errorCode, OperatorError, operatorError } from '../errors.ts';
 import type { JwtOptions, LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
+import { demandNothingForeign } from '../store/ownership.ts';
 import { PolicyStore } from '../store/policies.ts';
 import type { Pool } from '../store/pool.ts';
 import { countByVersion } from '../store/record-counts.ts';
@@ -57,6 +58,7 @@ export async function examine(examined: Examined): Promise<Finding[]> {
     const wrapped = isReached ? await storedKeys(findings, pool, vault) : [];
     if (wrapped.length > 0 && findings.at(-1)!.status === 'ok')
       await run(findings, 'rights', () => rights(pool));
+    if (isReached) await run(findings, 'owners', () => owners(pool));
     // Without a vault, the KEK file in DATA_DIR does not exist yet.
     if (wrapped.length > 0 || isNamed(vault.kek))
       await run(findings, 'key-encryption key', () => kek(kekSourceOf(vault), wrapped));
@@ -90,6 +92,11 @@ async function rights(pool: Pool): Promise<Result> {
   throw new OperatorError(
     `The user of DATABASE_URL lacks ${missing.join(', ')}. As the owner of the vault's tables, run: standin migrate --grant-to ROLE`,
   );
+}
+
+async function owners(pool: Pool): Promise<Result> {
+  await demandNothingForeign(pool.queryUntil(commandDeadline()));
+  return ok('nobody else has put anything into the schema of the vault');
 }
 
 /** The wrapped keys of the vault. Empty when there is no vault yet, or the keys cannot be read. */

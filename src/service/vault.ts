@@ -5,7 +5,7 @@ import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
 import { ApiKeyStore, ApiKeyUseStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
-import { allowedOr } from '../store/database-error.ts';
+import { demandNothingForeign } from '../store/ownership.ts';
 import { PolicyStore } from '../store/policies.ts';
 import type { Pool } from '../store/pool.ts';
 import { Timeline } from '../store/primary.ts';
@@ -136,10 +136,8 @@ export async function migrateVault(
 }
 
 async function bringUp(pool: Pool): Promise<SchemaChanges> {
-  const applied = await allowedOr(
-    "The schema of the vault does not match this program, and the user of DATABASE_URL may not change it. As the owner of the vault's tables, run: standin migrate --grant-to ROLE",
-    migrate(pool, migrationDeadline()),
-  );
+  const applied = await migrate(pool, migrationDeadline());
+  await demandNothingForeign(pool.queryUntil(commandDeadline()));
   return { applied, distributed: await distribute(pool, commandDeadline()) };
 }
 

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { OperatorError, Unavailable } from '../errors.ts';
 import { allowedOr } from './database-error.ts';
+import { demandNothingForeign, demandOwner } from './ownership.ts';
 import type { Pool, Query } from './pool.ts';
 
 const FOLDER = new URL('../../migrations/', import.meta.url);
@@ -39,11 +40,18 @@ export function statementsOf(sql: string): string[] {
   return statements.filter((statement) => statement.trim() !== '');
 }
 
+const AS_OWNER = "As the owner of the vault's tables, run: standin migrate --grant-to ROLE";
+const NO_RIGHTS = `The user of DATABASE_URL has no rights on the vault in this database. ${AS_OWNER}`;
+const NOT_NEWEST = `The schema of the vault does not match this program, and the user of DATABASE_URL may not change it. ${AS_OWNER}`;
+
+/** Not to_regclass, which finds nothing in a schema that this user has no rights on. */
+const MIGRATIONS = `select 1 from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+  where relname = 'migrations' and nspname = 'standin'`;
+
 /** Version of the schema in the database; 0 before the first migration. */
 export async function schemaVersion(pool: Pool, deadlineMs: number): Promise<number> {
   const query = pool.queryUntil(deadlineMs);
-  const { rows } = await query("select to_regclass('standin.migrations') as name");
-  return rows[0]?.name === null ? 0 : readVersion(query);
+  return (await query(MIGRATIONS)).rows.length === 0 ? 0 : readVersion(query);
 }
 
 /**
@@ -58,14 +66,11 @@ export async function migrate(
 ): Promise<string[]> {
   const newest = migrations.at(-1)?.version ?? 0;
   const applied: string[] = [];
-  let current = await schemaVersion(pool, deadlineMs);
+  let current = await allowedOr(NO_RIGHTS, schemaVersion(pool, deadlineMs));
   while (current < newest) {
-    current = await pool.durably(deadlineMs, async (query) => {
+    const step = pool.durably(deadlineMs, async (query) => {
       await takeMigrationLock(query);
-      await query('create schema if not exists standin');
-      await query(
-        'create table if not exists standin.migrations (version integer primary key, name text not null, applied_at timestamptz not null default now())',
-      );
+      await makeSchema(query);
       const version = await readVersion(query);
       const next = migrations.find((migration) => migration.version > version);
       if (next === undefined) return version;
@@ -77,6 +82,7 @@ export async function migrate(
       applied.push(next.name);
       return next.version;
     });
+    current = await allowedOr(NOT_NEWEST, step);
   }
   if (current > newest) {
     throw new OperatorError(
@@ -84,6 +90,23 @@ export async function migrate(
     );
   }
   return applied;
+}
+
+/**
+ * Makes the schema, or sees that nobody else did (docs/internals/threat-model.md). No `if not
+ * exists`: what somebody makes meanwhile must not be taken over.
+ */
+async function makeSchema(query: Query): Promise<void> {
+  // Not to_regnamespace: its cache may not know yet what the last holder of the lock has made.
+  const { rows } = await query("select 1 from pg_namespace where nspname = 'standin'");
+  if (rows.length === 0) await query('create schema standin');
+  await demandOwner(query);
+  await demandNothingForeign(query);
+  if ((await query(MIGRATIONS)).rows.length === 0) {
+    await query(
+      'create table standin.migrations (version integer primary key, name text not null, applied_at timestamptz not null default now())',
+    );
+  }
 }
 
 /** @throws Unavailable when a failover has undone a migration */

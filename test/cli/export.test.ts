@@ -107,6 +107,18 @@ describe.each(kinds())('export from the %s database', (kind) => {
     ]);
   });
 
+  test('a file whose header does not end is refused before it fills the memory', async () => {
+    writeFileSync(join(other.folder, 'own'), identity, { mode: 0o600 });
+    const header = `age-encryption.org/v1\n-> X25519 ${'A'.repeat(2 ** 21)}`;
+    writeFileSync(join(other.folder, 'long.ndjson.age'), header);
+    const { code, stderr } = await runCli(
+      ['import', 'long.ndjson.age', '--identity', 'own'],
+      other,
+    );
+    expect(code).toBe(1);
+    expect(stderr.replaceAll(/\s+/g, ' ')).toContain('header does not end within 65536 bytes');
+  });
+
   test('another vault takes the export: every old token is right there, in its kind and space', async () => {
     const folder = join(place.folder, `taken-${kind}`);
     const made = await runJson(place, 'export', '-o', folder, '--recipient', recipient);

@@ -26,6 +26,9 @@ with Standin(*PLACE) as client:
     for cut in range(len(tokenized.text) + 1):
         pieces = client.detokenize_stream([tokenized.text[:cut], tokenized.text[cut:]])
         assert "".join(pieces) == TEXT, cut
+    code = 'enum { EOF_TOK, NUM_TOK };\nmax\\_tok = "5"; // \\_TOK'
+    for cut in range(len(code) + 1):
+        assert "".join(client.detokenize_stream([code[:cut], code[cut:]])) == code, cut
     assert list(client.detokenize_stream([])) == []
     try:
         client.tokenize_text(TEXT, [Span(0, len(TEXT) + 1, "person")])

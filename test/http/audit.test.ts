@@ -2,6 +2,7 @@ import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'nod
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { METHODS } from '../../src/http/routes.ts';
 import { readAudit } from '../support/audit.ts';
 import { blocks } from '../support/docs.ts';
 import { send } from '../support/http.ts';
@@ -41,6 +42,26 @@ async function prepare(kind: (typeof place)['kind']): Promise<void> {
 describe.each(usualKinds())('the audit log on the %s database', (kind) => {
   beforeEach(() => prepare(kind));
 
+  test('each route that takes an API key has a line for a known one, and the rest of them none', async () => {
+    const node = await startService(place, { AUDIT_LOG: file, AUDIT_REQUIRED: 'true' });
+    service = node;
+    const routes = Object.entries(METHODS).flatMap(([route, methods]) =>
+      methods.split(', ').map((method) => ({ route, method })),
+    );
+    const ids: (string | null)[] = [];
+    for (const { route, method } of routes) {
+      const body = method === 'POST' ? '{"data":{"text":"a"}}' : undefined;
+      const { headers } = await send(node, route, body, {}, method);
+      if (route.startsWith('/api/')) ids.push(headers.get('x-request-id'));
+    }
+    await node.stop();
+    const { lines } = readAudit(file);
+    expect(lines.map(({ request_id: id }) => id)).toEqual(ids);
+    expect(lines.slice(-2)).toEqual(
+      lines.slice(-2).map(() => expect.objectContaining({ event: 'policy', status: 404 })),
+    );
+  });
+
   test.each(['true', 'false'])(
     'AUDIT_REQUIRED=%s: C28: each request of a known caller has its line, all others of a second one, and no more',
     async (AUDIT_REQUIRED) => {
@@ -63,7 +84,7 @@ describe.each(usualKinds())('the audit log on the %s database', (kind) => {
       await send(node, D, '{"data":{}}', { authorization: 'Bearer zqwrong' });
       await send(node, D, '{"data":{}}', { authorization: null });
       await send(node, T, '{"data":{}}', { authorization: null });
-      // What is not one of the two operations has none.
+      // Wrong methods and unknown paths have none.
       await send(node, D, undefined, {}, 'GET');
       await send(node, '/health', undefined, {}, 'GET');
       await send(node, '/nope', '{}');

@@ -101,6 +101,36 @@ describe.each(usualKinds())('on the %s database', (kind) => {
     });
   });
 
+  test('a lenient request of 10,000 known tokens: what a budget pays beside them, or nothing', async () => {
+    const tokens = await tokensOf(Array.from({ length: 10_000 }, (_, i) => `bulk ${i}`));
+    const lenient = async (apiKey: string, known: number, unknown: number) => {
+      const guesses = Array.from({ length: unknown }, guess);
+      const answer = await fetch(`${service.url}/api/v1/detokenize`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${apiKey}`,
+          'content-type': 'application/json',
+          prefer: 'handling=lenient',
+        },
+        body: JSON.stringify({ data: { all: [...tokens.slice(0, known), ...guesses] } }),
+      });
+      const { unapplied, retry_after: retryAfterS } = (await answer.json()) as any;
+      return [answer.status, unapplied?.length, retryAfterS];
+    };
+    // docs/api.md has these figures.
+    const { api_key: first } = await createClient(place);
+    expect(await lenient(first, 9_970, 30)).toEqual([200, 30, undefined]);
+    // Known tokens have earned 60 more. The first request has cost 30 known and 30 unknown tokens.
+    expect((await lenient(first, 9_950, 50))[0]).toBe(200);
+    const { api_key: second } = await createClient(place);
+    expect(await lenient(second, 10_000, 0)).toEqual([200, 0, undefined]);
+    expect(await lenient(second, 9_940, 60)).toEqual([200, 60, undefined]);
+    const { api_key: third } = await createClient(place);
+    expect(await lenient(third, 9_969, 31)).toEqual([429, undefined, 62]);
+    const { api_key: fourth } = await createClient(place);
+    expect((await lenient(fourth, 0, 61))[0]).toBe(429);
+  });
+
   test('L23: of 500 guesses at once, one in five right, no more are looked up than the budget', async () => {
     const { api_key: apiKey } = await createClient(place);
     const right = await tokensOf(Array.from({ length: 100 }, (_, i) => String(i).padStart(6, '0')));

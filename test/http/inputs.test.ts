@@ -159,7 +159,7 @@ describe('A14-A19: limits', () => {
     expect(escaped.body.data.a).toEqual(Array(42).fill(values.nul));
     for (const { status, body } of [await restore(a, 257), await restore(nul, 43)]) {
       expect(status).toBe(400);
-      expect(body.message).toMatch(/^data: .*16777216 bytes as JSON; send them in several/);
+      expect(body.message).toMatch(/^data: .*16777216 bytes as JSON; send the tokens in several/);
     }
   });
   test('a large answer has its length and its structure, and values of any characters', async () => {

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { postgresBin, query } from '../support/postgres.ts';
 import {
@@ -18,6 +19,7 @@ kinds:
   card: { shape: digits, keep_last: 4, suffix: false, mask: { show: ends, last: 4 } }
   mail: { shape: email, keep: domain, spelling: [trim, lower_case] }
   note: { shape: word, tokens: random }
+  phone: { shape: digits, spelling: [e164], country: US }
 fields:
   customer.email: mail
   customer["full name"]: text
@@ -25,11 +27,14 @@ fields:
   born: date
   note: note
   many[*].long: text
+  phones[*]: phone
 elsewhere: pass
 rights:
   "*": { "*": full }
   support: { card: masked, mail: masked, date: masked, note: masked, text: full }
   courier: { text: full }
+  viewer: { text: masked }
+  stranger: { date: full }
 `;
 
 /** Numbers that JSON.parse would change, odd white space, escapes, and names like numbers. */
@@ -60,6 +65,16 @@ async function send(
   return { status: response.status, headers: response.headers, text: await response.text() };
 }
 
+/** Processor time of the thread that serves HTTP and of all others, in clock ticks. */
+function cpuOf(pid: number): { readonly ofMain: number; readonly ofOthers: number } {
+  const ticks = (path: string) => {
+    const [, user, system] = /\) (?:\S+ ){11}(\d+) (\d+)/.exec(readFileSync(path, 'utf8'))!;
+    return Number(user) + Number(system);
+  };
+  const ofMain = ticks(`/proc/${pid}/task/${pid}/stat`);
+  return { ofMain, ofOthers: ticks(`/proc/${pid}/stat`) - ofMain };
+}
+
 /** The text of `data` in an answer. */
 function dataIn(text: string): string {
   const from = '{"data":'.length;
@@ -74,7 +89,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
   beforeAll(async () => {
     const place = await newPlace('server', inject('serverUrl'));
     service = await startService(place, { AUDIT_LOG: 'stdout' });
-    for (const name of ['app', 'support', 'courier']) {
+    for (const name of ['app', 'support', 'courier', 'viewer', 'stranger']) {
       const operations = name === 'app' ? 'tokenize,detokenize,lookup' : 'detokenize';
       clients[name] = await createClient(place, '--name', name, '--can', operations);
     }
@@ -151,7 +166,11 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     const { status, headers } = await send(service, 'detokenize', data, key('courier'), lenient);
     const line = await auditLineOf(headers);
     // Its e-mail is of a kind that the courier may not see.
-    expect([status, JSON.parse(line).values]).toEqual([200, 1]);
+    expect(status).toBe(200);
+    expect(JSON.parse(line)).toMatchObject({
+      ...{ outcome: 'success', values: 1, forbidden: 1 },
+      seen: { mail: { none: 1 }, text: { full: 1 } },
+    });
   });
 
   test('a card cannot be laundered through a path of another kind', async () => {
@@ -168,6 +187,22 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
       const asCourier = await send(service, 'detokenize', data, key('courier'));
       expect([asCourier.status, asCourier.text.includes('4111')]).toEqual([403, false]);
     }
+  });
+
+  test.each([
+    ['handling=lenient', 200],
+    ['Handling = "Lenient"; a=b, handling=strict', 200],
+    ['wait="1, \\" handling=strict,", handling=lenient', 200],
+    ['handling=strict, handling=lenient', 400],
+    ['handling, handling=lenient', 400],
+    ['handling=lenientX', 400],
+    ['x-handling=lenient', 400],
+    ['wait="a, handling=lenient"', 400],
+  ])('Prefer: %s is a %i where a token is unknown', async (prefer, expected) => {
+    const data = '{"born":"abc_tok"}';
+    const { status, headers } = await send(service, 'detokenize', data, key('app'), { prefer });
+    const applied = expected === 200 ? 'handling=lenient' : null;
+    expect([status, headers.get('preference-applied')]).toEqual([expected, applied]);
   });
 
   test('a lenient answer leaves unknown and forbidden places as they were sent', async () => {
@@ -227,6 +262,95 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     expect(answer.unapplied).toEqual([{ path: 'data.many[6].long', reason: 'unknown' }]);
     expect((await send(service, 'detokenize', asked, key('app'))).status).toBe(400);
   });
+
+  test('no response tells how long a value is that the caller may not see', async () => {
+    const texts = ['s', 'l'].map((one) => one.repeat(one === 's' ? 300 : 65_536));
+    const stored = JSON.stringify({ values: texts });
+    const [short, long] = JSON.parse(
+      dataIn((await send(service, 'tokenize', stored, key('app'))).text),
+    ).values;
+    // More bytes than a response may have, if they were counted.
+    const responses = async (token: string) => {
+      const all: string[] = [];
+      for (const who of ['viewer', 'stranger'])
+        for (const prefer of ['handling=strict', 'handling=lenient']) {
+          const data = JSON.stringify({ values: Array(300).fill(token) });
+          const { status, text } = await send(service, 'detokenize', data, key(who), { prefer });
+          all.push(`${who} ${prefer} ${status} ${text.replaceAll(/"request_id":"[^"]+"/g, '')}`);
+        }
+      return all;
+    };
+    const ofShort = await responses(short);
+    expect(ofShort.map((one) => one.slice(0, 60))).toEqual([
+      expect.stringMatching(/^viewer handling=strict 200 .*"\*{4}",/),
+      expect.stringMatching(/^viewer handling=lenient 200 .*"\*{4}",/),
+      expect.stringMatching(/^stranger handling=strict 403 /),
+      expect.stringMatching(/^stranger handling=lenient 200 /),
+    ]);
+    expect(await responses(long)).toEqual(ofShort.map((one) => one.replaceAll(short, long)));
+    const all = JSON.stringify({ values: Array(300).fill(long) });
+    expect((await send(service, 'detokenize', all, key('app'))).status).toBe(400);
+  });
+
+  test('nine thousand places of a lenient response have their paths, after one walk', async () => {
+    const values = { values: Array.from({ length: 9_000 }, (_, i) => ({ a: { b: `${i}` } })) };
+    const records = Array.from({ length: 9_000 }, () => ({ born: 'x' }));
+    const lenient = { prefer: 'handling=lenient' };
+    for (const [data, path] of [
+      [values, 'data.values[8999].a.b'],
+      [records, 'data[8999].born'],
+    ] as const) {
+      const body = JSON.stringify(data);
+      const { text } = await send(service, 'detokenize', body, key('stranger'), lenient);
+      const { unapplied } = JSON.parse(text);
+      expect([unapplied.length, unapplied[8_999].path]).toEqual([9_000, path]);
+    }
+  });
+
+  test('a lenient response whose paths are too large is refused before they are made', async () => {
+    const nest = (inner: string) =>
+      `{"values":[${`{"${'\\u0000'.repeat(256)}":`.repeat(11)}${inner}${'}'.repeat(11)}]}`;
+    const lenient = { prefer: 'handling=lenient' };
+    const ask = (places: number) =>
+      send(service, 'detokenize', nest(`[${Array(places).fill('""')}]`), key('stranger'), lenient);
+    const large = await ask(800);
+    const { unapplied } = JSON.parse(large.text);
+    expect([large.status, unapplied.length, large.text.length > 15_000_000]).toEqual([
+      ...[200, 800, true],
+    ]);
+    expect(unapplied[799].path).toMatch(/^data\.values\[0\](\["(\\u0000){256}"\]){11}\[799\]$/);
+    const refused = await ask(9_999);
+    expect([refused.status, refused.text]).toEqual([400, expect.stringContaining('16777216')]);
+  });
+
+  test.skipIf(process.platform !== 'linux')(
+    'ten thousand telephone numbers are read off the thread that serves HTTP',
+    async () => {
+      const phones = Array.from(
+        { length: 9_999 },
+        (_, i) => `+44 7700 9${`${i}`.padStart(5, '0')}`,
+      );
+      const before = cpuOf(service.pid);
+      const data = JSON.stringify({ phones: [...phones, 'none'] });
+      const { status, text } = await send(service, 'tokenize', data, key('app'));
+      const after = cpuOf(service.pid);
+      expect([status, text]).toEqual([400, expect.stringContaining('data.phones[9999]: is not a')]);
+      expect(after.ofMain - before.ofMain).toBeLessThan(after.ofOthers - before.ofOthers);
+      const mixed = {
+        phones: ['(212) 555-0123', '+12125550123', '+442071838750'],
+        born: '1985-04-12',
+      };
+      const tokens = dataIn(
+        (await send(service, 'tokenize', JSON.stringify(mixed), key('app'))).text,
+      );
+      expect(
+        JSON.parse(dataIn((await send(service, 'detokenize', tokens, key('app'))).text)),
+      ).toEqual({
+        phones: ['+12125550123', '+12125550123', '+442071838750'],
+        born: '1985-04-12',
+      });
+    },
+  );
 
   test('a look-up finds tokens, and stores nothing', async () => {
     const data = '{"customer":{"email":"ANN.lee@example.com "},"born":"1985-04-12"}';

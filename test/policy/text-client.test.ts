@@ -73,6 +73,12 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('text'
     expect(await streamed([])).toEqual([]);
   });
 
+  test('a stream gives all bytes back, but those of known tokens', async () => {
+    const code = 'enum { EOF_TOK, NUM_TOK };\nmax\\_tok = "5"; // \\_TOK';
+    for (let at = 0; at <= code.length; at++)
+      expect((await streamed([code.slice(0, at), code.slice(at)])).join('')).toBe(code);
+  });
+
   test('a stream gives what is sure at once', async () => {
     const { text } = await standin.tokenizeText('Ann Lee is here', [
       { start: 0, end: 7, kind: 'person' },

@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   createClient,
@@ -35,7 +36,17 @@ beforeAll(async () => {
   auditFile = join(place.folder, 'audit.log');
   const limits = { UNKNOWN_TOKEN_LIMIT: '1', VALUES_LIMIT: '50' };
   service = await startService(place, { ...limits, AUDIT_LOG: auditFile, AUDIT_REQUIRED: 'true' });
-  for (const name of ['app', 'support', 'guesser', 'writer', 'reader', 'slow'])
+  for (const name of [
+    'app',
+    'support',
+    'guesser',
+    'writer',
+    'reader',
+    'slow',
+    'new',
+    'free',
+    'poor',
+  ])
     keys.set(name, (await createClient(place, '--name', name, ...(OPTIONS[name] ?? []))).api_key);
 });
 afterAll(async () => {
@@ -46,6 +57,8 @@ afterAll(async () => {
 const OPTIONS: Record<string, readonly string[]> = {
   writer: ['--can', 'tokenize'],
   reader: ['--can', 'detokenize'],
+  free: ['--unknown-token-limit', '0'],
+  poor: ['--unknown-token-limit', '0.01'],
   slow: ['--rate-limit', '0.001', '--detokenize-limit', '0.001'],
 };
 
@@ -60,6 +73,12 @@ async function post(path: string, data: unknown, who = 'app') {
 
 const tokenize = (data: unknown, who?: string) => post('text/tokenize', data, who);
 const detokenize = (data: unknown, who?: string) => post('text/detokenize', data, who);
+
+/** A success waits for its line. */
+function lineOf(requestId: string) {
+  const lines = readFileSync(auditFile, 'utf8').trim().split('\n');
+  return lines.map((one) => JSON.parse(one)).find((one) => one.request_id === requestId);
+}
 
 /** A span of each value in the text, in code points. */
 function spansOf(text: string, values: Readonly<Record<string, string>>) {
@@ -139,6 +158,62 @@ describe('with a policy', () => {
     expect((await detokenize({ text: sent })).body.data.text).toBe('Dr.Ann or xBo');
   });
 
+  test('all bytes of a text come back, but those of known tokens', async () => {
+    const part = fc.constantFrom(
+      ...[
+        'MAX_TOK',
+        'x\\_tok',
+        'Q_Tok',
+        '_TOK',
+        '\\',
+        'abcdefghij\\_TOK',
+        'a@b.c_tok',
+        '-',
+        'é',
+        '👩',
+      ],
+      ...[' ', '\n', '"', 'ABCDEFGHIJKLMN_tok', '_', 'to', 'K'],
+    );
+    const texts = fc.array(part, { maxLength: 30 }).map((parts) => parts.join(''));
+    const isSame = async (text: string, more: boolean) => {
+      const { status, body } = await detokenize({ text, more }, 'free');
+      expect([status, body.data.text + (body.data.rest ?? '')]).toEqual([200, text]);
+    };
+    await fc.assert(fc.asyncProperty(texts, fc.boolean(), isSame), { numRuns: 300 });
+  });
+
+  test('a token of no right stays as it was written', async () => {
+    const sent = (await tokenized('s3cret', { s3cret: 'secret' })).toUpperCase();
+    const text = `${sent}, ${sent.replace('_', '\\_')}`;
+    const { body } = await detokenize({ text }, 'support');
+    expect(body.data.text).toBe(text);
+    expect(body.unapplied.map(({ reason }: { reason: string }) => reason)).toEqual([
+      'forbidden',
+      'forbidden',
+    ]);
+  });
+
+  test('as many tokens as a text may get come back, of two lengths and glued to letters', async () => {
+    const values = Array.from({ length: 50 }, (_, i) => `Ann${i}`);
+    const text = `n${values.join(' n')}`;
+    const spans = values.map((value, i) => ({
+      start: text.indexOf(`n${value}`) + 1,
+      end: text.indexOf(`n${value}`) + 1 + value.length,
+      kind: i % 2 ? 'person' : 'address',
+    }));
+    const { body } = await tokenize({ text, spans });
+    expect((await detokenize({ text: body.data.text }, 'new')).body).toMatchObject({
+      data: { text },
+      unapplied: [],
+    });
+  });
+
+  test('offsets of tokens are right after a value with an emoji', async () => {
+    const text = '👩🏽 Ann 👩🏽, Bo';
+    const sent = await tokenized(text, { '👩🏽 Ann 👩🏽': 'person', Bo: 'person' });
+    expect(sent).toMatch(/^[a-z]{10}_tok, [a-z]{10}_tok$/);
+  });
+
   test('a client sees what its rights say, and the places that it may not see', async () => {
     const text = 'Ann, ann@example.com, s3cret';
     const sent = await tokenized(text, {
@@ -153,6 +228,9 @@ describe('with a policy', () => {
     const start = sent.indexOf(secret);
     const path = `data.text[${start}:${sent.length}]`;
     expect(body.unapplied).toEqual([{ path, reason: 'forbidden' }]);
+    const line = lineOf(body.request_id);
+    const seen = { person: { full: 1 }, address: { masked: 1 }, secret: { none: 1 } };
+    expect(line).toMatchObject({ outcome: 'success', values: 2, forbidden: 1, seen });
     expect((await detokenize({ text: sent }, 'writer')).status).toBe(403);
   });
 
@@ -162,10 +240,7 @@ describe('with a policy', () => {
     expect((await tokenize({ text: 'Ann', spans }, 'reader')).status).toBe(403);
     expect((await detokenize({ text: sent }, 'reader')).status).toBe(200);
     const { body } = await detokenize({ text: `${sent} and ${sent}` }, 'support');
-    const lines = readFileSync(auditFile, 'utf8').trim().split('\n');
-    const line = lines
-      .map((one) => JSON.parse(one))
-      .find((one) => one.request_id === body.request_id);
+    const line = lineOf(body.request_id);
     expect(line).toMatchObject({ event: 'detokenize', values: 2, seen: { person: { full: 2 } } });
     for (const ask of [
       () => tokenize({ text: 'Ann', spans }, 'slow'),
@@ -188,6 +263,19 @@ describe('with a policy', () => {
       statuses.push((await detokenize({ text }, 'guesser')).status);
     }
     expect(statuses).toContain(429);
+  });
+
+  test('a forgotten token stays, and costs nothing, whatever stands before it', async () => {
+    const sent = await tokenized('Forgotten', { Forgotten: 'person' });
+    const { code, stderr } = await runCli(['forget', '--yes', sent], service.place);
+    expect(code, stderr).toBe(0);
+    for (const text of [`x${sent}`, `y${sent}`]) {
+      const { status, body } = await detokenize({ text }, 'poor');
+      expect([status, body.data?.text]).toEqual([200, text]);
+      expect(body.unapplied).toEqual([{ path: 'data.text[1:15]', reason: 'unknown' }]);
+    }
+    const unknown = () => detokenize({ text: 'abcdefghij_tok' }, 'poor');
+    expect([(await unknown()).status, (await unknown()).status]).toEqual([200, 429]);
   });
 
   test('a stream in pieces, cut anywhere', async () => {

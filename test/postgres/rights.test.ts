@@ -180,6 +180,8 @@ describe.skipIf(!kinds().includes('server'))('the rights of the service', () => 
       return stderr;
     };
     expect(await serve()).toMatch(/^standin: The schema .* run: standin migrate --grant-to ROLE$/m);
+    await runCli(['migrate'], other);
+    expect(await serve()).toMatch(/^standin: The user .* no rights .* migrate --grant-to ROLE$/m);
     await runCli(['migrate', '--grant-to', role.name], other);
     expect(await serve()).toMatch(/^standin: The vault has no keys yet, .* standin client create/m);
     await (await startService(other)).stop();
@@ -232,6 +234,112 @@ describe.skipIf(!kinds().includes('server'))('the rights of the service', () => 
     expect(await grant('nobody "at" all')).toMatch(
       /Make it: create role "nobody ""at"" all" login/,
     );
+  });
+});
+
+describe.skipIf(!kinds().includes('server'))('what somebody else put into the schema', () => {
+  const places: Place[] = [];
+  afterEach(() => {
+    for (const place of places.splice(0)) place.remove();
+  });
+
+  /** A database where another role may make a schema, and what that role can do there. */
+  async function shared() {
+    const place = await newPlace('server');
+    places.push(place);
+    const owner = place.env.DATABASE_URL!;
+    const other = await makeRole(place);
+    await query(
+      owner,
+      `grant create on database ${new URL(owner).pathname.slice(1)} to ${other.name}`,
+    );
+    const run = async (command: string) => {
+      const { code, stdout, stderr } = await runCli([command], place, { PORT: '0' });
+      return { code, text: `${stdout}${stderr}`.replaceAll(/\s+/g, ' ') };
+    };
+    return { place, owner, other, run };
+  }
+
+  const TRAP = `create function public.trap() returns trigger language plpgsql as
+    $$ begin alter default privileges grant all on tables to public; return new; end $$`;
+
+  test.each([
+    ['an empty schema', []],
+    [
+      'a table of migrations with a trigger',
+      [
+        TRAP.replace('public.', 'standin.'),
+        'create table standin.migrations (version integer, name text, applied_at timestamptz default now())',
+        'create trigger trap before insert on standin.migrations execute function standin.trap()',
+        'grant all on standin.migrations to public',
+      ],
+    ],
+  ])('before the first migration is not taken over: %s', async (_, statements) => {
+    const { owner, other, run } = await shared();
+    await query(other.url, 'create schema standin; grant all on schema standin to public');
+    for (const statement of statements) await query(other.url, statement);
+    for (const command of ['migrate', 'serve']) {
+      const { code, text } = await run(command);
+      expect(text).toContain(`belongs to ${other.name}, who could change this vault`);
+      expect(code).toBe(1);
+    }
+    expect(await query(owner, 'select 1 from pg_default_acl')).toEqual([]);
+    expect(await query(owner, "select 1 from pg_class where relname = 'records'")).toEqual([]);
+  });
+
+  test('as a whole vault of its own gets no keys', async () => {
+    const { owner, other, place, run } = await shared();
+    expect((await runCli(['migrate'], place, { DATABASE_URL: other.url })).code).toBe(0);
+    const { code, text } = await run('serve');
+    expect(text).toContain(`belongs to ${other.name}, who could change this vault`);
+    expect(code).toBe(1);
+    expect(await query(owner, 'select 1 from standin.keyring')).toEqual([]);
+  });
+
+  test.each([
+    [
+      'the table standin.mine of the role $other',
+      [
+        'grant create on schema standin to $other',
+        'set role $other',
+        'create table standin.mine ()',
+      ],
+    ],
+    [
+      'the trigger trap on standin.records',
+      [
+        TRAP,
+        'grant usage on schema standin to $other; grant trigger on standin.records to $other',
+        'set role $other',
+        'create trigger trap before insert on standin.records execute function public.trap()',
+      ],
+    ],
+    [
+      'the rule trap on standin.clients',
+      ['create rule trap as on insert to standin.clients do instead nothing'],
+    ],
+    [
+      'the row security policy trap on standin.policies',
+      ['create policy trap on standin.policies using (false)'],
+    ],
+    [
+      'the function public.trap of the default value for column trap of table standin.keyring',
+      [
+        "create function public.trap() returns text language sql as 'select null'",
+        'alter table standin.keyring add trap text default public.trap()',
+      ],
+    ],
+  ])('stops the next start, and is a problem of doctor: %s', async (what, statements) => {
+    const { owner, other, run } = await shared();
+    expect((await run('migrate')).code).toBe(0);
+    const named = (text: string) => text.replaceAll('$other', other.name);
+    await query(owner, statements.map(named).join(';'));
+    const problem = `something that Standin did not make: ${named(what)}. It could run code`;
+    for (const command of ['serve', 'migrate', 'doctor']) {
+      const { code, text } = await run(command);
+      expect(text).toContain(problem);
+      expect(code).toBe(1);
+    }
   });
 });
 

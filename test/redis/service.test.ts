@@ -148,20 +148,36 @@ describe.skipIf(redisServer === undefined)('the service with REDIS_URL', () => {
       const [first, second] = pair;
       const status = async (service: Service, data: object, key: string) =>
         (await call(service, 'detokenize', data, key)).status;
+      const lenient = async ({ url }: Service, data: unknown, key: string) => {
+        const response = await fetch(`${url}/api/v1/detokenize`, {
+          method: 'POST',
+          headers: {
+            authorization: `Bearer ${key}`,
+            'content-type': 'application/json',
+            prefer: 'handling=lenient',
+          },
+          body: JSON.stringify({ data: { data } }),
+        });
+        return response.status;
+      };
       await whileShared(pair, async () => {
         const { api_key: apiKey } = await createClient(place, '--detokenize-limit', '0.001');
         const guesser = await createClient(place);
         const guesses = { all: Array.from({ length: 50 }, (_, i) => `guess${i}_tok`) };
+        const lenientGuesser = await createClient(place);
+        const five = Array.from({ length: 5 }, (_, i) => `guess${i}_tok`);
         const statuses = [
           await status(first, {}, apiKey),
           await status(second, {}, apiKey),
           await status(first, guesses, guesser.api_key),
           await status(second, { a: 'one more_tok' }, guesser.api_key),
+          await lenient(first, five, lenientGuesser.api_key),
+          await lenient(second, five, lenientGuesser.api_key),
           await status(second, {}, second.api_key || first.api_key),
         ];
         const keys = (await redis.command('KEYS *')).match(/standin:limit:\S+/g)!;
         return () => {
-          expect(statuses).toEqual([200, 429, 400, 429, 200]);
+          expect(statuses).toEqual([200, 429, 400, 429, 200, 429, 200]);
           const name = /^standin:limit:(probe|standin_[0-9a-f]{24}(:detokenize|:unknown)?)$/;
           for (const key of keys) expect(key).toMatch(name);
           expect(keys).toContain(`standin:limit:${guesser.client_id}:unknown`);

@@ -10,10 +10,10 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Finding } from '../../src/service/audit/audit-check.ts';
 import { AuditFile } from '../../src/service/audit/audit-file.ts';
-import { type Link, linkOf, linkText } from '../../src/service/audit/audit-link.ts';
+import { isPart, type Link, linkOf, linkText } from '../../src/service/audit/audit-link.ts';
 import { verifyAudit } from '../../src/service/audit/audit-verify.ts';
 import { UnknownCallers } from '../../src/service/audit/unknown-callers.ts';
 import { testKey, testKeyring } from '../support/keys.ts';
@@ -24,7 +24,10 @@ let folder: string;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'standin-chain-'));
 });
-afterEach(() => rmSync(folder, { recursive: true }));
+afterEach(() => {
+  vi.restoreAllMocks();
+  rmSync(folder, { recursive: true });
+});
 
 const nameOf = (name: string) => join(folder, name);
 const linesOf = (count: number, who = 'a') =>
@@ -113,6 +116,10 @@ describe('tampering with one line', () => {
       return lines.with(i, lines[k]!).with(k, lines[i]!);
     },
     'a line without a link': (lines, i) => lines.toSpliced(i, 0, '{"event":"detokenize"}'),
+    'a line without a link that ends in no brace': (lines, i, j) =>
+      lines.toSpliced(i, 0, `{"event":"detokenize","seen":{}}${[' ', '\r', '\t', ' x'][j % 4]}`),
+    'a line without a link after a byte order mark': (lines, i) =>
+      lines.toSpliced(i, 0, '\ufeff{"event":"detokenize"} '),
     'a line with a made-up link': (lines, i, j) =>
       lines.toSpliced(i, 0, lines[j % lines.length]!.replace(/"mac":"./, '"mac":"_')),
   };
@@ -157,6 +164,17 @@ describe('tampering with one line', () => {
     expect(await found(['{"event":"tokenize"}', ...lines])).toEqual(['2 unlinked']);
     expect(await found(lines.with(19, lines[19]!.slice(0, -9)))).toEqual(['20 changed']);
   });
+});
+
+test('a line that was cut short is one that no reader takes for a line, and nothing else', () => {
+  const line = '{"event":"detokenize","node":"a}\\"\\\\","seen":{"card":{"full":1}},"mac":"x"}';
+  for (let end = 1; end < line.length; end++)
+    expect([end, isPart(Buffer.from(line.slice(0, end)))]).toEqual([end, true]);
+  fc.assert(
+    fc.property(fc.jsonValue(), fc.constantFrom('', ' ', '\r', '\ufeff', ' {'), (value, more) => {
+      expect(isPart(Buffer.from(JSON.stringify(value) + more))).toBe(false);
+    }),
+  );
 });
 
 describe('a chain', () => {
@@ -234,6 +252,54 @@ describe('a chain', () => {
         `${left.length} named`,
       ]);
     }
+  });
+
+  test('that is gone as a whole is seen by what another one wrote after it', async () => {
+    const [long, short] = [0, 1].map(() => new AuditFile(nameOf('log'), macOf)) as [
+      AuditFile,
+      AuditFile,
+    ];
+    await write(long, linesOf(3));
+    await write(short, linesOf(4, 'b'));
+    await short.close();
+    await write(long, linesOf(200));
+    await long.close();
+    const lines = readFileSync(nameOf('log'), 'utf8').split('\n').slice(0, -1);
+    expect((await verify([textOf(lines)])).findings).toEqual([]);
+    const left = lines.filter((line) => chainOf(line) !== short.head.chain);
+    const { findings } = await verify([textOf(left)]);
+    expect(findings).toEqual([
+      expect.objectContaining({
+        line: 4,
+        detail: `lines 1 to 4 are missing in chain ${short.head.chain}`,
+      }),
+    ]);
+    const named = left.map((line) => line.replace(/"other":"/, '"others":"'));
+    expect((await verify([textOf(named)])).findings).not.toEqual([]);
+  });
+
+  test('names another one once a minute, and none of a file that was moved away', async () => {
+    let passedMs = 0;
+    const now = performance.now.bind(performance);
+    vi.spyOn(performance, 'now').mockImplementation(() => now() + passedMs);
+    const nodes = [0, 1].map(() => new AuditFile(nameOf('log'), macOf));
+    const both = async () => {
+      for (const node of nodes) await write(node, linesOf(1));
+    };
+    const named = () => readFileSync(nameOf('log'), 'utf8').split('"other":"').length - 1;
+    for (let i = 0; i < 10; i++) await both();
+    expect(named()).toBe(2);
+    passedMs = 60_000;
+    await both();
+    expect(named()).toBe(4);
+    await both();
+    rmSync(nameOf('log'));
+    passedMs = 120_000;
+    await both();
+    for (const node of nodes) await node.close();
+    expect(named()).toBe(1);
+    const { findings } = await verify([readFileSync(nameOf('log'), 'utf8')]);
+    expect(findings).toEqual([]);
   });
 
   test('tells lines from before apart, and those that were added to them', async () => {

@@ -32,7 +32,7 @@ describe('the data of a body', () => {
   });
 
   test('may have other fields beside it, of any type and depth', () => {
-    const deep = '['.repeat(100_000) + ']'.repeat(100_000);
+    const deep = '['.repeat(99_990) + ']'.repeat(99_990);
     expect(dataOf(`{"x":null,"data":{"a":"b"},"y":${deep}}`)).toEqual({ a: 'b' });
   });
 
@@ -51,6 +51,30 @@ describe('the data of a body', () => {
   });
 });
 
+describe('a body has at most 100,000 objects, lists and names', () => {
+  const beside = (json: string, count: number) =>
+    `{"z":[${Array(count).fill(json).join(',')}],"data":{"a":"b"}}`;
+  test.each([
+    ['{}', 1],
+    ['[]', 1],
+    ['[[]]', 2],
+    ['{"a":1}', 2],
+    ['{"a\\"{":[]}', 3],
+  ])('%s', (json, parts) => {
+    const most = Math.floor((100_000 - 6) / parts);
+    expect(dataOf(beside(json, most))).toEqual({ a: 'b' });
+    expect(refusal(beside(json, most + 1))).toMatch(/^body: has more than 10\d{4} objects, lists/);
+  });
+  test('but strings and numbers without that bound, and one more for each 10 bytes', () => {
+    expect(dataOf(beside('"{[:\\""', 110_000))).toEqual({ a: 'b' });
+    expect(dataOf(beside('1', 400_000))).toEqual({ a: 'b' });
+    expect(dataOf(beside(`{"${'n'.repeat(23)}":[]}`, 90_000))).toEqual({ a: 'b' });
+  });
+  test('and is no JSON when a string has no end', () => {
+    expect(refusal(`{"z":[${'1,'.repeat(100_000)}"`)).toContain('valid JSON');
+  });
+});
+
 describe('is no body', () => {
   test.each([
     ['', 'empty'],
@@ -63,7 +87,7 @@ describe('is no body', () => {
     ['/**/{"data":{}}', 'valid JSON'],
     ['{"data":{"a":"\n"}}', 'valid JSON'],
     ['\ufeff{"data":{}}', 'valid JSON'],
-    ['['.repeat(524_000), 'valid JSON'],
+    ['['.repeat(99_000), 'valid JSON'],
     ['null', 'a JSON object'],
     ['"x"', 'a JSON object'],
     ['1', 'a JSON object'],

@@ -5,8 +5,8 @@ import { correlationOf } from '../../src/http/correlation.ts';
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const SPAN = 'b7ad6b7169203331';
 const IDS = { trace_id: TRACE, parent_id: SPAN };
-const traced = (traceparent: string) => correlationOf({ traceparent });
-const named = (id: string) => correlationOf({ 'x-request-id': id });
+const traced = (traceparent: string) => correlationOf({ traceparent }, 'tok');
+const named = (id: string) => correlationOf({ 'x-request-id': id }, 'tok');
 
 describe('traceparent', () => {
   test.each([
@@ -55,13 +55,13 @@ describe('X-Request-Id', () => {
       '{}',
       'ann@example.com',
     ],
-    ...['stk_0123456789ABCDEFGHIJKLMNOPQR1KnaxG', 'x-stk_0'],
+    ...['stk_0123456789ABCDEFGHIJKLMNOPQR1KnaxG', 'x-stk_0', 'abcdefghij_tok'],
   ])('%j is ignored', (id) => expect(named(id)).toEqual({}));
 
   test('whatever is sent, nothing in it needs escaping in JSON', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), fc.string(), (id, parent) => {
-        const ids = correlationOf({ 'x-request-id': id, traceparent: parent });
+        const ids = correlationOf({ 'x-request-id': id, traceparent: parent }, 'tok');
         for (const one of Object.values(ids)) expect(JSON.stringify(one)).toBe(`"${one}"`);
       }),
     );
@@ -70,5 +70,5 @@ describe('X-Request-Id', () => {
 
 test('the ids of both headers come together', () => {
   const headers = { traceparent: `00-${TRACE}-${SPAN}-01`, 'x-request-id': 'order-7' };
-  expect(correlationOf(headers)).toEqual({ ...IDS, caller_request_id: 'order-7' });
+  expect(correlationOf(headers, 'tok')).toEqual({ ...IDS, caller_request_id: 'order-7' });
 });

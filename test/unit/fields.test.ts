@@ -1,14 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { CallerError } from '../../src/errors.ts';
-import {
-  collectFields,
-  type JsonObject,
-  parseBody,
-  pathOf,
-  pathText,
-  replaceFields,
-} from '../../src/http/data.ts';
+import { collectFields, type JsonObject, parseBody, replaceFields } from '../../src/http/data.ts';
+import { pathText, Step } from '../../src/http/path.ts';
 
 const VALUES_LIMIT = 10_000;
 
@@ -218,10 +212,25 @@ describe('paths', () => {
     expect(pathText(path)).toBe(text);
   });
 
-  test('a collected field is found again, also where names and values repeat', () => {
+  test('their bytes in JSON are known before they are made', () => {
+    const name = fc.oneof(
+      fc.nat(),
+      fc.string({ unit: 'binary' }).filter((it) => it.isWellFormed()),
+    );
+    fc.assert(
+      fc.property(fc.array(name), fc.array(name), (names, more) => {
+        const outer = names.reduce((up, one) => new Step(up, one), new Step(undefined, 'data'));
+        const step = more.reduce((up: Step, one) => new Step(up, one), outer);
+        for (const path of [outer, step, outer])
+          expect(path.jsonBytes + 2).toBe(Buffer.byteLength(JSON.stringify(pathText(path))));
+      }),
+    );
+  });
+
+  test('a collected field has its path, also where names and values repeat', () => {
     const data = { a: { x: '1' }, b: [{ x: '1' }, ['1', '1']], c: '1', 'd e': { x: '1' } };
     const { fields } = collectFields(data, VALUES_LIMIT);
-    expect(fields.map((field) => pathOf(data, field))).toEqual([
+    expect(fields.map(({ within, name }) => pathText(new Step(within, name)))).toEqual([
       'data.a.x',
       'data.b[0].x',
       'data.b[1][0]',

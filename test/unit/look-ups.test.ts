@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import {
   type Buckets,
   type Grant,
@@ -89,4 +89,35 @@ describe.each([
     expect(await lookUps.isSpent(SIX)).toBeUndefined();
     expect(await lookUps.reserve(SIX)).toBeUndefined();
   });
+});
+
+test('a place that is granted to a waiter that has gone is given back', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  try {
+    const buckets = new MemoryBuckets(() => 0);
+    let isHeld = false;
+    let deliver = () => {};
+    const lookUps = new LookUps({
+      settle: async (...asked) => {
+        const grant = buckets.settle(...asked);
+        if (isHeld) await new Promise<void>((resolve) => (deliver = resolve));
+        return grant;
+      },
+    });
+    const { counted } = ask(lookUps, 7);
+    await turns();
+    expect(counted('place')).toBe(6);
+    isHeld = true;
+    const settled = lookUps.settle(SIX, FAILED);
+    vi.advanceTimersByTime(1_000);
+    isHeld = false;
+    deliver();
+    await settled;
+    await turns();
+    expect(counted('overloaded')).toBe(1);
+    for (let i = 0; i < 5; i++) await lookUps.settle(SIX, FAILED);
+    expect(buckets.settle(SIX, 0, NO_OUTCOME).left).toBe(6);
+  } finally {
+    vi.useRealTimers();
+  }
 });

@@ -50,8 +50,7 @@ test('an answer in pieces keeps it, too', async () => {
   const order = nameOrder(body, data);
   const strings = collectFields(data, 10).fields.map((field) => field.text);
   const answer = largeAnswer(
-    (write) => jsonParts(data, write, order),
-    ['{', '}'],
+    { before: '{', data: (write) => jsonParts(data, write, order), list: [], after: '}' },
     jsonBytes(strings),
     async () => {},
     () => {},

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { changesOf } from '../../src/policy/changes.ts';
 import { MAX_DOCUMENT_BYTES, MAX_FIELDS } from '../../src/policy/format.ts';
 import { parsePolicy } from '../../src/policy/parse.ts';
-import { type DeclaredPolicy, kindsInUse, rightOf } from '../../src/policy/policy.ts';
+import { type DeclaredPolicy, kindsInUse, rightOf, seesAll } from '../../src/policy/policy.ts';
 import { SHAPES } from '../../src/shape/kind-settings.ts';
 
 const FULL = `# Who sees what
@@ -132,6 +132,18 @@ describe('the right of a client to a kind', () => {
     ['id_3', 'constructor', 'email', 'masked'],
   ])('of %s, called %s, to %s is %s', (clientId, name, kind, right) => {
     expect(rightOf({ rights }, { client_id: clientId, name }, kind)).toBe(right);
+  });
+  test.each([
+    [{ '*': 'full' }, true],
+    [{ card: 'full', '*': 'full' }, true],
+    [{ card: 'masked', '*': 'full' }, false],
+    [{ card: 'full' }, false],
+    [{ '*': 'masked' }, false],
+    [{}, false],
+  ] as const)('%j sees every value: %j', (line, isAll) => {
+    expect(seesAll({ a: line }, 'a')).toBe(isAll);
+    expect(seesAll({ '*': line }, '*')).toBe(isAll);
+    expect(seesAll(undefined, null)).toBe(true);
   });
   test('is everything without rights', () => {
     expect(rightOf({ rights: undefined }, { client_id: 'a', name: 'b' }, 'card')).toBe('full');

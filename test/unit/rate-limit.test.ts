@@ -76,7 +76,7 @@ test('a client whose limits are 0 has none, and no bucket is asked', () => {
   for (const operation of ['tokenize', 'detokenize', 'lookup'] as const)
     expect(limits.admit(CLIENT, operation)).toEqual(free);
   expect(limits.reserve(CLIENT)).toBeUndefined();
-  expect(limits.settle(CLIENT, { known: 0, unknown: 9 })).toBeUndefined();
+  expect(limits.settle(CLIENT, { known: 0, unknown: 9 }, true)).toBeUndefined();
   // The client's own limit comes before the default.
   const limited = new ClientLimits(new MemoryBuckets(() => 0), NO_DEFAULTS, () => {});
   const own = { ...CLIENT, rate_limit: 1 };

@@ -1,15 +1,22 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { TextOffsets } from '../../src/http/text-offsets.ts';
-import { heldFrom, TokenFinder } from '../../src/http/token-finder.ts';
+import { heldFrom, type Place, TokenFinder } from '../../src/http/token-finder.ts';
 import { kindOf } from '../../src/shape/kind.ts';
 import { kindSettings } from '../support/kinds.ts';
 
 const WORD = kindOf(kindSettings('word'));
 const LONG = kindOf(kindSettings('word', { name: 'long', length: 14 }));
 const finder = new TokenFinder('tok', [WORD, LONG]);
-const tokensIn = (text: string) =>
-  finder.find(text, 1_000).map(({ candidates }) => candidates.map(({ token }) => token));
+const SHORT = kindOf(kindSettings('word', { name: 'short', length: 6 }));
+
+function tokensOf({ candidate }: Place): string[] {
+  const tokens: string[] = [];
+  for (let found = candidate(0); found; found = candidate(tokens.length)) tokens.push(found.token);
+  return tokens;
+}
+
+const tokensIn = (text: string, by = finder) => by.find(text, 1_000).map(tokensOf);
 
 describe('tokens in running text', () => {
   const token = 'abcdefghij_tok';
@@ -34,14 +41,27 @@ describe('tokens in running text', () => {
   });
 
   test.each([
-    ['x-abcdefghij_tok', 'x-abcdefghij_tok', token],
-    ['Dr.abcdefghij_tok', 'Dr.abcdefghij_tok', token],
-    ['xabcdefghij_tok', 'xabcdefghij_tok', token],
+    ['x-abcdefghij_tok', token, 'x-abcdefghij_tok'],
+    ['Dr.Abcdefghij_TOK', token, 'Dr.Abcdefghij_tok'],
+    ['xabcdefghij_tok', token, 'xabcdefghij_tok'],
     ['abcdefghijklmn_tok', 'abcdefghijklmn_tok', 'efghijklmn_tok'],
     ['to sgb@xijhmkd.ozi_tok', 'sgb@xijhmkd.ozi_tok'],
     ['qhk trt_tok', 'trt_tok'],
   ])('%s: what comes before may belong to it', (text, ...candidates) => {
     expect(tokensIn(text)).toEqual([candidates]);
+  });
+
+  test('the end of another token could be a short word by chance, so the other token comes first', () => {
+    const short = new TokenFinder('tok', [SHORT, WORD]);
+    expect(tokensIn('x-abcdefghij_tok', short)).toEqual([
+      [token, 'x-abcdefghij_tok', 'efghij_tok'],
+    ]);
+  });
+
+  test('a run of letters that may go on before is no whole token', () => {
+    const ofLength = (length: number) => tokensIn(`${'1'.repeat(length)}_tok`);
+    expect(ofLength(255)).toEqual([[`${'1'.repeat(255)}_tok`]]);
+    expect(ofLength(256)).toEqual([]);
   });
 
   test('two next to each other are two', () => {
@@ -55,8 +75,8 @@ describe('tokens in running text', () => {
     },
   );
 
-  test('it stops looking when there are too many', () => {
-    expect(finder.find('a_tok '.repeat(50), 10)).toHaveLength(11);
+  test('it stops looking when there are too many places, however many candidates each has', () => {
+    expect(finder.find('abcdefghijklmn_tok '.repeat(50), 10)).toHaveLength(11);
   });
 });
 
@@ -72,7 +92,8 @@ describe('a text in pieces', () => {
       const end = isLast ? text.length : heldFrom(text, places.at(-1)?.end ?? 0, 'tok');
       let from = 0;
       for (const place of places) {
-        restored += `${text.slice(from, place.candidates[0]!.start)}<${place.candidates[0]!.token}>`;
+        const { start, token } = place.candidate(0)!;
+        restored += `${text.slice(from, start)}<${token}>`;
         from = place.end;
       }
       restored += text.slice(from, end);

@@ -48,16 +48,19 @@ test('an answer in pieces is the answer as a whole, and as long as was said', as
         if (typeof inner === 'string') strings.push(inner);
         return inner;
       });
+      const list = [',"list":', '[]'];
       const answer = largeAnswer(
-        (write) => jsonParts(json, write, undefined),
-        ['{"data":', ',"é":1}'],
-        jsonBytes(strings),
+        {
+          ...{ before: '{"data":', list, after: ',"é":1}' },
+          data: (write) => jsonParts(json, write, undefined),
+        },
+        jsonBytes(strings) + list.join('').length,
         async () => {},
         () => {},
       );
       const pieces = await answer.body.toArray();
       const text = Buffer.concat(pieces).toString();
-      expect(text).toBe(`{"data":${JSON.stringify(json)},"é":1}`);
+      expect(text).toBe(`{"data":${JSON.stringify(json)},"list":[],"é":1}`);
       expect(answer.bytes).toBe(Buffer.byteLength(text));
     }),
   );
@@ -80,8 +83,10 @@ test('many large answers take turns: one piece in a turn of the event loop, whoe
       // The first piece of each waits for nobody.
       const onTaken = () => void (taken++ > 0 && takenInTurn++);
       const { body } = largeAnswer(
-        (write) => jsonParts(data, write, undefined),
-        ['', ''],
+        {
+          ...{ before: '', list: [], after: '' },
+          data: (write) => jsonParts(data, write, undefined),
+        },
         jsonBytes(data.list),
         async () => {},
         onTaken,

@@ -12,8 +12,6 @@ import { ADMIN_PATH, type AdminRouter, type FoundOperation } from './routes.ts';
 
 const MAX_BODY_BYTES = 1_048_576;
 const MAX_UNDER_WAY = 20;
-/** Of a name in a path, for logs. */
-const MAX_TARGET_CHARACTERS = 200;
 
 const DONE_WITHOUT_LINE =
   'audit log unavailable: the act was done, and the audit log has only its attempt. Look before you repeat it.';
@@ -21,6 +19,8 @@ const DONE_WITHOUT_LINE =
 export interface AdminApiOptions {
   readonly access: AdminAccess;
   readonly router: AdminRouter;
+  /** The id of what a path names; null: there is none. */
+  readonly idOf: (named: string) => Promise<string | null>;
   /** false: the process is about to end. */
   readonly isServing: () => boolean;
   /**
@@ -92,6 +92,8 @@ export class AdminApi {
       response.setHeader('Allow', methods),
     );
     done.operation = operation;
+    const [named] = operation.params;
+    if (named !== undefined) done.target = await this.#options.idOf(named);
     this.#underWay++;
     try {
       // Nothing changes without a line, even if the line about its end cannot be written.
@@ -111,6 +113,8 @@ export class AdminApi {
 class Act {
   operation: FoundOperation | undefined;
   answer: AdminAnswer | undefined;
+  /** Never the text of a path: it could be a value or a token. */
+  target: string | null = null;
   readonly #request: IncomingMessage;
   readonly #requestId: string;
   readonly #admin: string;
@@ -122,11 +126,10 @@ class Act {
   }
 
   entry(outcome: string, status: number | undefined): AdminEntry {
-    const target = this.answer?.target ?? this.operation?.params[0] ?? null;
     return {
       event: 'admin',
       act: this.operation?.act ?? 'none',
-      target: target === null ? null : target.slice(0, MAX_TARGET_CHARACTERS),
+      target: this.answer?.target ?? this.target,
       outcome,
       status,
       request_id: this.#requestId,

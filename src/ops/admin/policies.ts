@@ -63,7 +63,8 @@ export function policyRoutes({ openVault, tokenSuffix }: AdminParts): AdminRoute
         act: 'policy.get',
         run: async ({ params: [version] }) => {
           const { policies } = await openVault();
-          return { status: 200, body: await findPolicy(policies, numberOf(version!)) };
+          const found = await findPolicy(policies, numberOf(version!));
+          return { status: 200, body: found, target: String(found.version) };
         },
       },
     },

@@ -114,11 +114,13 @@ export class AuditCheck {
     return start !== undefined && line.sequence > last.sequence && this.#follows(line, start);
   }
 
-  #accept(chain: Chain, { sequence, mac, opening, chain: name }: LinkedLine, place: Place): void {
-    chain.last = { sequence, mac };
+  #accept(chain: Chain, line: LinkedLine, place: Place): void {
+    chain.last = { sequence: line.sequence, mac: line.mac };
     chain.suspect = undefined;
-    const named = linkOf(opening?.after ?? '');
-    if (named !== undefined && named.chain !== name) this.#claims.push({ ...place, link: named });
+    for (const text of [line.opening?.after ?? '', line.other]) {
+      const link = linkOf(text);
+      if (link !== undefined && link.chain !== line.chain) this.#claims.push({ ...place, link });
+    }
   }
 
   /** The line after a suspect follows it, so the number of the suspect is known. */

@@ -11,6 +11,7 @@ import {
   mostBytes,
   newChain,
   openingText,
+  otherText,
   writeLine,
 } from './audit-link.ts';
 
@@ -36,6 +37,8 @@ const FULL_PIPE_PAUSE_MS = 5;
 /** Time for another process to finish a write, which takes microseconds. */
 const SECOND_LOOK_MS = 2;
 const LINE_FEED = 0x0a;
+/** How often a line names the last link of another chain. */
+const OTHER_INTERVAL_MS = 60_000;
 /** The end of a file that is searched for its last link: lines have some 500 bytes. */
 const TAIL_BYTES = 65_536;
 
@@ -84,6 +87,11 @@ export class AuditFile {
   #lookAtMs = 0;
   /** Whether the last write to a pipe or device ended inside a line. */
   #torn = false;
+  /** Where the file ended after the last write. */
+  #end = 0;
+  /** The last link of another chain that was found in the file and is not named yet. */
+  #other: Link | undefined;
+  #nameOtherAtMs = 0;
 
   /** @param path a file, a pipe, or `stdout` for standard output */
   constructor(path: string, macOf: LinkMac) {
@@ -130,7 +138,9 @@ export class AuditFile {
 
   /** @returns the number of lines written whole: at least one, or 0 when a pipe is full */
   async #write(file: OpenFile, lines: readonly string[], from: number): Promise<number> {
-    const { bytes: text, links } = this.#chunkOf(lines, from, file, await this.#endOf(file));
+    const end = await this.#endOf(file);
+    const other = this.#otherAt(file, end.size);
+    const { bytes: text, links } = this.#chunkOf(lines, from, file, end, other);
     try {
       const { bytesWritten: bytes } = await write(file.fd, text, 0, text.length, null);
       this.#torn = text[bytes - 1] !== LINE_FEED;
@@ -139,6 +149,11 @@ export class AuditFile {
       if (whole === 0) throw withCode('ENOSPC');
       this.#head = links[whole - 1]!;
       this.#isOpening = false;
+      this.#end = end.size + bytes;
+      if (other !== '') {
+        this.#other = undefined;
+        this.#nameOtherAtMs = performance.now() + OTHER_INTERVAL_MS;
+      }
       return whole;
     } catch (error) {
       if (errorCode(error) !== 'EAGAIN') throw error;
@@ -148,10 +163,16 @@ export class AuditFile {
   }
 
   /** Links as many lines, beginning at `from`, as fit into one write: at least one. */
-  #chunkOf(lines: readonly string[], from: number, file: OpenFile, { size, isTorn }: End): Chunk {
+  #chunkOf(
+    lines: readonly string[],
+    from: number,
+    file: OpenFile,
+    { size, isTorn }: End,
+    other: string,
+  ): Chunk {
     const most = file.isRegular ? WRITE_BYTES : WHOLE_WRITE_BYTES;
     const links: Link[] = [];
-    let opening = this.#openingAt(file, size);
+    let opening = other + this.#openingAt(file, size);
     const needed = mostBytes(lines[from]!, opening) + 1;
     const buffer = needed > WRITE_BYTES ? Buffer.allocUnsafe(needed) : this.#buffer;
     // A full disk or a killed process may have left part of a line. It stays on a line of its own.
@@ -168,13 +189,40 @@ export class AuditFile {
     return { bytes: buffer.subarray(0, end), links };
   }
 
+  /**
+   * What the next line says about another chain, once a minute while others write: without it,
+   * nobody could see that all lines of a run are gone.
+   */
+  #otherAt(file: OpenFile, size: number): string {
+    // The first line of a chain names the last one of the file anyway.
+    if (this.#head.sequence === 0) return '';
+    this.#other = this.#lastLink(file, this.#end, size) ?? this.#other;
+    const isDue = this.#other !== undefined && performance.now() >= this.#nameOtherAtMs;
+    return isDue ? otherText(this.#other!) : '';
+  }
+
   /** What the next line says about its place; empty where the chain goes on in the same file. */
   #openingAt(file: OpenFile, size: number): string {
     // A file that was cut to nothing begins like a new one.
     if (!this.#isOpening && !(file.isRegular && size === 0)) return '';
-    const last = this.#head.sequence > 0 ? this.#head : lastLink(file, size);
+    const last = this.#head.sequence > 0 ? this.#head : this.#lastLink(file, 0, size);
     const after = last === undefined ? '' : linkText(last);
     return openingText({ file: this.#path, size, after });
+  }
+
+  /** The link of the last whole line between two places that is of another chain. */
+  #lastLink({ fd, isRegular }: OpenFile, from: number, size: number): Link | undefined {
+    if (!isRegular || size <= from) return undefined;
+    const tail = Buffer.alloc(Math.min(size - from, TAIL_BYTES));
+    fs.readSync(fd, tail, 0, tail.length, size - tail.length);
+    let to = tail.lastIndexOf(LINE_FEED);
+    while (to > 0) {
+      const start = tail.lastIndexOf(LINE_FEED, to - 1) + 1;
+      const link = linkedLine(tail.subarray(start, to));
+      if (link !== undefined && link.chain !== this.#head.chain) return link;
+      to = start - 1;
+    }
+    return undefined;
   }
 
   /** Reads the last byte of a file each time, because another process may have written it. */
@@ -196,6 +244,9 @@ export class AuditFile {
       if (file !== undefined && (await hasName(file, this.#path))) return file;
       this.#file = await openFile(this.#path);
       this.#isOpening = true;
+      this.#end = 0;
+      // Whoever verifies the new file may not have the old one.
+      this.#other = undefined;
     } catch (error) {
       // The file was renamed, and this user cannot create the next one: continue with the old file.
       if (file !== undefined && (await fstat(file.fd)).nlink > 0) return file;
@@ -269,21 +320,6 @@ function endOf(fd: number): End {
   const last = Buffer.alloc(1, LINE_FEED);
   fs.readSync(fd, last, 0, 1, size - 1);
   return { size, isTorn: last[0] !== LINE_FEED };
-}
-
-/** The link of the last whole line of a file that has one. */
-function lastLink({ fd, isRegular }: OpenFile, size: number): Link | undefined {
-  if (!isRegular || size === 0) return undefined;
-  const tail = Buffer.alloc(Math.min(size, TAIL_BYTES));
-  fs.readSync(fd, tail, 0, tail.length, size - tail.length);
-  let to = tail.lastIndexOf(LINE_FEED);
-  while (to > 0) {
-    const from = tail.lastIndexOf(LINE_FEED, to - 1) + 1;
-    const link = linkedLine(tail.subarray(from, to));
-    if (link !== undefined) return link;
-    to = from - 1;
-  }
-  return undefined;
 }
 
 /** A line feed at the beginning ends a line that another write began. */

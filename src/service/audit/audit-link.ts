@@ -31,9 +31,14 @@ export interface LinkedLine extends Link {
   /** What the hash covers besides the hash of the line before. */
   readonly body: Uint8Array;
   readonly opening: Pick<Opening, 'size' | 'after'> | undefined;
+  /** The link of another chain before the line, as `otherText` writes it; empty: none. */
+  readonly other: string;
 }
 
 const CHAIN_BYTES = 8;
+const [OPENING_BRACE, CLOSING_BRACE, QUOTE, BACKSLASH] = Buffer.from(
+  '{}"\\',
+) as unknown as number[];
 const MAC = ',"mac":"';
 /** After the part that the hash covers: the hash, a quote and a brace. */
 const MAC_BYTES = MAC.length + 22 + 2;
@@ -41,6 +46,7 @@ const MAC_BYTES = MAC.length + 22 + 2;
 const MAX_LINK_BYTES = 96;
 const LINK = /^,"chain":"([0-9a-f]{16})","seq":([1-9]\d{0,14}),"mac":"([\w-]{22})"\}$/;
 const OPENING = /,"file":"(?:[^"\\]|\\.)*","size":(\d{1,15}),"after":"([\w:-]*)"$/;
+const OTHER = /,"other":"([\w:-]+)"$/;
 const LINK_TEXT = /^([0-9a-f]{16}):([1-9]\d{0,14}):([\w-]{22})$/;
 
 export function newChain(): Link {
@@ -58,10 +64,15 @@ export function openingText(opening: Opening): string {
   return `,${JSON.stringify(opening).slice(1, -1)}`;
 }
 
+/** A link of another chain as it is written before a link, and before an opening. */
+export function otherText(other: Link): string {
+  return `,"other":"${linkText(other)}"`;
+}
+
 /**
  * Writes a line with its link into a buffer: as bytes, because a text would be copied three times.
  * @param line a JSON object and a line feed; it stays one with the link at its end
- * @param opening from `openingText`, or empty
+ * @param opening from `otherText` and `openingText`, or empty
  * @returns the link, and where the line ends
  */
 export function writeLine(
@@ -94,13 +105,33 @@ export function linkedLine(bytes: Buffer): LinkedLine | undefined {
   const [, chain, sequence, mac] = found as unknown as [string, string, string, string];
   const before = line.lastIndexOf(',"after":"', at) === -1 ? null : OPENING.exec(line.slice(0, at));
   const opening = before === null ? undefined : { size: Number(before[1]), after: before[2]! };
+  const named = line.lastIndexOf(',"other":"', at);
+  const other = named === -1 ? undefined : OTHER.exec(line.slice(named, before?.index ?? at))?.[1];
   const body = bytes.subarray(0, -MAC_BYTES);
-  return { chain, sequence: Number(sequence), mac, body, opening };
+  return { chain, sequence: Number(sequence), mac, body, opening, other: other ?? '' };
 }
 
 /** A link in one word: `CHAIN:SEQ:MAC`. */
 export function linkText({ chain, sequence, mac }: Link): string {
   return `${chain}:${sequence}:${mac}`;
+}
+
+/**
+ * Whether a line can be the beginning of one that a node wrote: an object that does not end. No
+ * reader takes it for a line.
+ */
+export function isPart(bytes: Buffer): boolean {
+  if (bytes[0] !== OPENING_BRACE) return false;
+  let depth = 0;
+  let isText = false;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at]!;
+    if (isText && byte === BACKSLASH) at++;
+    else if (byte === QUOTE) isText = !isText;
+    else if (!isText && byte === OPENING_BRACE) depth++;
+    else if (!isText && byte === CLOSING_BRACE && --depth === 0) return false;
+  }
+  return true;
 }
 
 /** @returns undefined for a text that `linkText` cannot have made */

@@ -19,12 +19,15 @@ const HEAD_INTERVAL_MS = 60_000;
 /** Without a loss for this time, the log says that lines are written again. */
 const CALM_MS = 1_000;
 
+/** What a request does, in its line. */
+export type AuditEvent = ClientOperation | 'policy';
+
 /** Numbers of values, by kind and right. */
 export type Seen = Record<string, Partial<Record<Right, number>>>;
 
 /** The content of a line besides its time and node: no value, no token, no field name. */
 export interface AuditEntry {
-  readonly event: ClientOperation;
+  readonly event: AuditEvent;
   /** `success`, or the code of the error. */
   readonly outcome: string;
   readonly status: number;
@@ -44,6 +47,8 @@ export interface AuditEntry {
   readonly values: number;
   /** Number of distinct unknown tokens; undefined: none. */
   readonly unknown_tokens: number | undefined;
+  /** Number of values that the caller has no right to, in an answer with gaps; undefined: none. */
+  readonly forbidden: number | undefined;
   /** Values by kind and right, as the caller saw them; undefined: without a policy. */
   readonly seen: Seen | undefined;
   readonly remote_address: string | undefined;

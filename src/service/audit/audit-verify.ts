@@ -1,10 +1,9 @@
 import { AuditCheck, type Finding, type Problem } from './audit-check.ts';
-import { type Link, type LinkedLine, type LinkMac, linkedLine } from './audit-link.ts';
+import { isPart, type Link, type LinkedLine, type LinkMac, linkedLine } from './audit-link.ts';
 
 /** A longer line is checked in parts, so that a file without line ends needs no more memory. */
 const MAX_LINE_BYTES = 1_048_576;
 const LINE_FEED = 0x0a;
-const CLOSING_BRACE = 0x7d;
 
 export interface AuditSource {
   readonly name: string;
@@ -125,8 +124,7 @@ class FileCheck {
     // Nodes may end a part of a line that another node has just completed.
     if (bytes.length === 0) return;
     const linked = linkedLine(bytes);
-    // A part lacks at least the brace that ends each line.
-    this.#endsWithPart = linked === undefined && bytes.at(-1) !== CLOSING_BRACE;
+    this.#endsWithPart = linked === undefined && isPart(bytes);
     if (linked !== undefined) this.#linked(linked);
     else if (this.#endsWithPart) this.#counts.incomplete++;
     else if (this.#hasLinks)

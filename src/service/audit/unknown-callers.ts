@@ -1,4 +1,4 @@
-import type { ClientOperation } from '../limits/client-limits.ts';
+import type { AuditEvent } from './audit-log.ts';
 
 /** Sums for a second. Requests from further addresses share a sum. */
 const MAX_SUMS = 100;
@@ -6,7 +6,7 @@ const OTHER_ADDRESSES = 'other';
 
 /** A request of somebody unknown. */
 export interface StrangerEntry {
-  readonly event: ClientOperation | 'admin';
+  readonly event: AuditEvent | 'admin';
   /** Code of the error. */
   readonly outcome: string;
   readonly status: number;

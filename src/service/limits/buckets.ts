@@ -12,7 +12,7 @@ export interface Bucket {
 export interface Grant {
   /** How many requests may go on, in their order. */
   readonly granted: number;
-  /** How many more requests the bucket would grant now. */
+  /** How many more requests the bucket would grant now; below 0: so many are owed. */
   readonly left: number;
   /** Whole seconds until the bucket grants one more; 0: at once. */
   readonly retryAfterS: number;
@@ -68,6 +68,8 @@ export const KNOWN_FOR_ONE = 10;
  * spent.
  */
 export const TRUSTED_PART = 20;
+/** So many known tokens make a client trusted, in parts of a whole budget. */
+const KNOWN_FOR_TRUST = KNOWN_FOR_ONE / TRUSTED_PART;
 /** A client's earnings expire after this long without a request. */
 export const MAX_IDLE_MS = 600_000;
 
@@ -170,8 +172,8 @@ function sizesOf({ rate, burstS }: Bucket) {
 }
 
 function grantOf(count: number, roomMs: number, intervalMs: number): Grant {
-  const room = Math.max(0, Math.floor(roomMs / intervalMs));
-  const granted = Math.min(count, room);
+  const room = Math.floor(roomMs / intervalMs);
+  const granted = Math.max(0, Math.min(count, room));
   const waitMs = intervalMs + granted * intervalMs - roomMs;
   return { granted, left: room - granted, retryAfterS: Math.max(0, Math.ceil(waitMs / 1000)) };
 }
@@ -184,6 +186,15 @@ function between(least: number, number: number, most: number): number {
  * The most that one request can spend. Without it, one huge request would lock its client out for
  * hours.
  */
-export function atMostWhole({ rate, burstS }: Bucket, count: number): number {
-  return Math.min(count, Math.max(1, Math.floor(rate * burstS)));
+export function atMostWhole(bucket: Bucket, count: number): number {
+  return Math.min(count, wholeOf(bucket));
+}
+
+/** What known tokens cost beside unknown ones: each is a guess until the client is trusted. */
+export function costOfKnown(bucket: Bucket, known: number): number {
+  return Math.min(known, Math.ceil(wholeOf(bucket) * KNOWN_FOR_TRUST));
+}
+
+function wholeOf({ rate, burstS }: Bucket): number {
+  return Math.max(1, Math.floor(rate * burstS));
 }

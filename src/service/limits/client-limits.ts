@@ -1,5 +1,13 @@
 import type { Client, LimitName } from '../../types.ts';
-import { afterwards, atMostWhole, type Bucket, type Buckets, type Grant } from './buckets.ts';
+import {
+  afterwards,
+  atMostWhole,
+  type Bucket,
+  type Buckets,
+  costOfKnown,
+  type Grant,
+  NO_OUTCOME,
+} from './buckets.ts';
 import { LookUps } from './look-ups.ts';
 
 export type ClientOperation = 'tokenize' | 'detokenize' | 'lookup';
@@ -123,13 +131,40 @@ export class ClientLimits {
 
   /**
    * Counts the tokens of a request after `reserve`. Resolves when later requests see the new count.
+   * @param hasGaps whether the response tells all unknown tokens, and not only the first one
+   * @returns undefined when the response may leave
    */
-  settle(client: Client, { known, unknown }: TokenCounts): void | Promise<void> {
-    const limit = this.#of(client).unknownTokens;
-    if (limit === undefined) return;
-    const spent = atMostWhole(limit.bucket, unknown);
-    const guessed = known > 0 ? Math.max(1, spent) : spent;
-    return this.#lookUps.settle(limit.bucket, { ended: 1, known, unknown: spent, guessed });
+  settle(
+    client: Client,
+    { known, unknown }: TokenCounts,
+    hasGaps: boolean,
+  ): Admission | undefined | Promise<Admission | undefined> {
+    const { unknownTokens: limit, quotas } = this.#of(client);
+    if (limit === undefined) return undefined;
+    const { bucket } = limit;
+    const spent = atMostWhole(bucket, unknown);
+    if (unknown === 0 || !hasGaps) {
+      const guessed = known > 0 ? Math.max(1, spent) : spent;
+      // Known tokens beside an unknown one may be guesses whose values nobody got.
+      const outcome = { ended: 1, known: unknown === 0 ? known : 0, unknown: spent, guessed };
+      return afterwards(this.#lookUps.settle(bucket, outcome), () => undefined);
+    }
+    const guessed = spent + costOfKnown(bucket, known);
+    const outcome = { ended: 1, known: 0, unknown: spent, guessed };
+    return afterwards(this.#lookUps.settle(bucket, outcome), ({ left, retryAfterS }) => {
+      if (spent < unknown || left < 0) {
+        const untilPaidS = retryAfterS + Math.ceil((guessed - 1) / bucket.rate);
+        return this.#refuse(client, quotas.detokenize, limit, untilPaidS);
+      }
+      // Only now: right guesses must not pay for wrong ones of the same request.
+      void this.#buckets.settle(bucket, 0, { ...NO_OUTCOME, known });
+      return undefined;
+    });
+  }
+
+  /** The most unknown tokens that a response to the client can tell. */
+  mostUnknown(client: Client): number {
+    return this.#of(client).unknownTokens?.quota.size ?? Number.POSITIVE_INFINITY;
   }
 
   #refuse(

@@ -53,7 +53,7 @@ export class LookUps {
     if (!this.#spent.has(name) || this.#gates.has(name)) return undefined;
     const looked = this.#buckets.settle(bucket, 0, NO_OUTCOME);
     return afterwards(looked, ({ left, retryAfterS }) => {
-      if (left === 0) return retryAfterS;
+      if (left <= 0) return retryAfterS;
       this.#spent.delete(name);
       return undefined;
     });
@@ -74,11 +74,14 @@ export class LookUps {
   }
 
   /** Returns the place of a request and counts its outcome. Resolves when later requests see it. */
-  settle(bucket: Bucket, outcome: Outcome): void | Promise<void> {
+  settle(bucket: Bucket, outcome: Outcome): Grant | Promise<Grant> {
     const gate = this.#gates.get(bucket.name)!;
     const waiters = gate.waiting.splice(0);
     const settled = this.#buckets.settle(bucket, waiters.length, outcome);
-    return afterwards(settled, (grant) => this.#leave(bucket, waiters, grant));
+    return afterwards(settled, (grant) => {
+      this.#leave(bucket, waiters, grant);
+      return grant;
+    });
   }
 
   #enter(
@@ -101,7 +104,7 @@ export class LookUps {
     const letIn = waiters.splice(0, granted);
     gate.waiting.unshift(...waiters.filter((waiter) => !waiter.hasGone));
     gate.underWay += granted - 1;
-    if (left === 0) this.#spent.add(bucket.name);
+    if (left <= 0) this.#spent.add(bucket.name);
     if (gate.underWay === 0) this.#end(bucket.name, gate, retryAfterS);
     for (const waiter of letIn) {
       if (waiter.hasGone) void this.settle(bucket, { ...NO_OUTCOME, ended: 1 });

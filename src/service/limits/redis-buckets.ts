@@ -42,8 +42,8 @@ local function within(time, passed, most)
   return math.max(0, math.min((tonumber(time) or 0) - passed, most))
 end
 local function grant_of(left)
-  local room = math.max(0, math.floor(left / interval))
-  local granted = math.min(count, room)
+  local room = math.floor(left / interval)
+  local granted = math.max(0, math.min(count, room))
   local wait = interval + granted * interval - left
   return granted, {granted, room - granted, math.max(0, math.ceil(wait / 1000000))}
 end

@@ -58,6 +58,7 @@ export type Question = (
       readonly terms: TokenTerms;
     }
   | { readonly operation: 'detokenize' | 'sizes'; readonly texts: readonly Token[] }
+  | { readonly operation: 'accept'; readonly texts: readonly string[] }
 ) & {
   /** null: the whole vault, as without a policy. */
   readonly view: MarkedView | null;
@@ -65,7 +66,7 @@ export type Question = (
 
 /**
  * One result for each text, in order: a token, a value or its size. undefined: an unknown token;
- * null: a forgotten one.
+ * null: a forgotten one, or a text that is no value.
  */
 export type Results = readonly (Token | Value | number | null | undefined)[];
 
@@ -142,6 +143,7 @@ function questionOf(
   view: MarkedView | null,
   texts: readonly string[],
 ): Question {
+  if (name === 'accept') return { operation: name, texts, view };
   if (name === 'detokenize' || name === 'sizes')
     return { operation: name, texts: texts as Token[], view };
   const isLookup = name === 'lookup';
@@ -181,6 +183,11 @@ export function kindMark(kind: Kind, { kinds }: PolicyRules): string {
   return String.fromCharCode(kinds.indexOf(kind) + 1);
 }
 
+/** The kind with this mark. */
+export function markedKind(marks: string, index: number, { kinds }: PolicyRules): Kind {
+  return kinds[marks.charCodeAt(index) - 1]!;
+}
+
 /** No mark: the name of the kind follows, up to NAME_END. No name contains that. */
 const NAMED = '\0';
 const NAME_END = '\n';
@@ -198,10 +205,11 @@ export function hiddenKind(name: string): Value {
 /** @returns null for a value that the caller may not see */
 export function splitKind(
   text: string,
-  { kinds }: PolicyRules,
+  rules: PolicyRules,
 ): { readonly kind: string; readonly value: Value | null } {
   const code = text.charCodeAt(0);
-  if (code !== 0) return { kind: kinds[code - 1]!.settings.name, value: text.slice(1) as Value };
+  if (code !== 0)
+    return { kind: markedKind(text, 0, rules).settings.name, value: text.slice(1) as Value };
   const end = text.indexOf(NAME_END);
   if (end === -1) return { kind: text.slice(1), value: null };
   return { kind: text.slice(1, end), value: text.slice(end + 1) as Value };

@@ -9,6 +9,7 @@ import {
   kindMark,
   kindPrefix,
   type MarkedView,
+  markedKind,
   NO_POLICY,
   SCOPED,
 } from './messages.ts';
@@ -39,6 +40,15 @@ export class ThreadRules {
     this.#byTag.set(policy.tag, readyOf(policy));
     const [, oldest] = this.#byTag.keys();
     if (this.#byTag.size > KEPT_POLICIES) this.#byTag.delete(oldest!);
+  }
+
+  /** What the kind of each text accepts, by its mark; null: it refuses the text. */
+  accepted(texts: readonly string[], { policy, marks }: MarkedView): (Value | null)[] {
+    const { rules } = this.#of(policy);
+    return texts.map((text, i) => {
+      const accepted = markedKind(marks, i, rules).accept(text);
+      return 'value' in accepted ? accepted.value : null;
+    });
   }
 
   /** The terms of each value, by its mark. */

@@ -27,6 +27,8 @@ import { QueueDelay } from './queue-delay.ts';
  */
 const MAX_PENDING_CALLS = 5_000;
 const MAX_PENDING_TEXTS = 100_000;
+/** To accept a text takes as long as to seal so many bytes, at most. */
+const ACCEPT_BYTES = 16_384;
 const THREAD = new URL('./vault-thread.js', import.meta.url);
 
 /** Decides whether tokenize may write now, and learns of failed writes. */
@@ -141,6 +143,19 @@ export class VaultClient {
     const asked = { operation: 'detokenize', texts: tokens, view } as const;
     const results = await this.#ask(asked, weigh, deadlineMs);
     return results as (Value | null | undefined)[];
+  }
+
+  /**
+   * The values of texts as their kinds accept them; null: refused.
+   * @throws as tokenize
+   */
+  accept(
+    texts: readonly string[],
+    view: MarkedView,
+    deadlineMs: number,
+  ): Promise<readonly (Value | null)[]> {
+    const asked = { operation: 'accept', texts, view } as const;
+    return this.#ask(asked, () => ACCEPT_BYTES, deadlineMs) as Promise<(Value | null)[]>;
   }
 
   /**

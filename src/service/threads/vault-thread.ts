@@ -123,6 +123,8 @@ function resultsOf(call: Call): Promise<Results> {
       const visibility = view === null ? undefined : rules.visibility(view);
       return detokenizer.detokenize(question.texts, bytes, byMs, visibility);
     }
+    case 'accept':
+      return Promise.resolve(rules.accepted(question.texts, view!));
     case 'sizes':
       return detokenizer.sizes(question.texts, byMs, view?.space);
   }

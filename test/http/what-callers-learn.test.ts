@@ -1,0 +1,252 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { METHODS } from '../../src/http/routes.ts';
+import { ADMIN_TOKEN, admin } from '../support/admin.ts';
+import { freePort } from '../support/processes.ts';
+import { Random } from '../support/random.ts';
+import { call, runCli, type Service, startService, until, usualPlace } from '../support/service.ts';
+
+const POLICY = `
+version: 1
+kinds:
+  short: { shape: word, length: 5 }
+  middle: { shape: word, length: 6 }
+  person: { shape: word, length: 8 }
+fields: { "records[*].n": text }
+elsewhere: tokenize
+rights:
+  "*": { "*": full }
+${Array.from({ length: 200 }, (_, i) => `  masked-${i}: { "*": masked }\n  hidden-${i}: { person: full }`).join('\n')}
+`;
+/** Unknown tokens of a minute: the default. */
+const BUDGET = 60;
+const MOST = 1_000;
+
+interface Sent {
+  readonly path: string;
+  readonly data: unknown;
+  /** How many guesses it has. */
+  readonly guesses: number;
+  readonly headers?: Record<string, string>;
+  /** Name of the client in the rights. */
+  readonly right?: string;
+}
+
+interface Told {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: any;
+}
+
+const LENIENT = { prefer: 'handling=lenient' };
+const DETOKENIZE = '/api/v1/detokenize';
+const TEXT = '/api/v1/text/detokenize';
+const values = (guesses: readonly string[]) => ({ values: guesses });
+const records = (guesses: readonly string[]) => ({ records: guesses.map((n) => ({ n })) });
+const text = (guesses: readonly string[]) => ({ text: guesses.join(' ') });
+const form =
+  (path: string, dataOf: (guesses: readonly string[]) => unknown, rest: Partial<Sent> = {}) =>
+  (guesses: readonly string[]): Sent => ({
+    path,
+    data: dataOf(guesses),
+    guesses: guesses.length,
+    ...rest,
+  });
+
+/** In how many ways a request can have guesses of tokens, by route. */
+const FORMS: Readonly<Record<string, Readonly<Record<string, (guesses: string[]) => Sent>>>> = {
+  [DETOKENIZE]: {
+    strict: form(DETOKENIZE, values),
+    'strict records': form(DETOKENIZE, records),
+    lenient: form(DETOKENIZE, values, { headers: LENIENT }),
+    'lenient records': form(DETOKENIZE, records, { headers: LENIENT }),
+    'lenient, masked': form(DETOKENIZE, values, { headers: LENIENT, right: 'masked' }),
+    'lenient, no right': form(DETOKENIZE, records, { headers: LENIENT, right: 'hidden' }),
+    'strict, no right': form(DETOKENIZE, values, { right: 'hidden' }),
+    'lenient, If-Match': form(DETOKENIZE, values, { headers: { ...LENIENT, 'if-match': '*' } }),
+  },
+  [TEXT]: {
+    text: form(TEXT, text),
+    'text that goes on': form(TEXT, (guesses) => ({ ...text(guesses), more: true })),
+    'text, no right': form(TEXT, text, { right: 'hidden' }),
+    'three candidates at each place': (guesses) => ({
+      path: TEXT,
+      data: text(guesses.map((_, i) => `${lettersOf(i)}_tok`)),
+      guesses: 3 * guesses.length,
+    }),
+  },
+};
+
+/** Eight letters, other ones at each call. */
+let words = 0;
+function lettersOf(i: number): string {
+  const number = String(words++ * 10_000 + i).padStart(12, '0');
+  return [...number]
+    .map((digit) => String.fromCharCode(97 + Number(digit)))
+    .join('')
+    .slice(-8);
+}
+
+/** How many of its guesses a response has told: whether each is a token. */
+function learnt({ guesses, path }: Sent, { status, body }: Told): number {
+  if (status === 200 || status === 403) return guesses;
+  if (status !== 400 || path === TEXT) return 0;
+  const [index] = /\d+/.exec(body.message) ?? [];
+  expect(body.message).toMatch(/\[\d+\](\.n)?: is not a known token$/);
+  return Number(index) + 1;
+}
+
+let service: Service;
+let right: string[];
+beforeAll(async () => {
+  const place = await usualPlace();
+  const limits = { RATE_LIMIT: '0', DETOKENIZE_LIMIT: '0', UNKNOWN_TOKEN_LIMIT: '1' };
+  const OPS_PORT = String(await freePort());
+  service = await startService(place, { ...limits, OPS_PORT, ADMIN_TOKEN: `test:${ADMIN_TOKEN}` });
+  writeFileSync(join(place.folder, 'policy.yaml'), POLICY);
+  const applied = await runCli(['policy', 'apply', 'policy.yaml', '--yes'], place);
+  expect(applied.code, applied.stderr).toBe(0);
+  const isInForce = async () =>
+    (await fetch(`${service.url}/api/v1/policy`, { headers: bearer(service.api_key) })).ok;
+  await until(isInForce, 'the policy in force');
+  const all = Array.from({ length: MOST / 5 }, (_, i) => sixDigits(i));
+  right = (await call(service, 'tokenize', { values: all })).body.data.values;
+});
+afterAll(async () => {
+  await service?.stop();
+  service?.place.remove();
+});
+
+const sixDigits = (number: number) => String(number).padStart(6, '0');
+const bearer = (apiKey: string) => ({ authorization: `Bearer ${apiKey}` });
+
+let clients = 0;
+/** The API key of a new client with the default budget. */
+async function newClient(name = 'guesser', settings: object = {}): Promise<string> {
+  const path = `/clients/${name}-${clients++}`;
+  const made = await admin(service.opsUrl!, 'PUT', path, settings);
+  expect(made.status, JSON.stringify(made.body)).toBe(201);
+  return (await admin(service.opsUrl!, 'POST', `${path}/api-keys`, {})).body.api_key;
+}
+
+async function post({ path, data, headers }: Sent, apiKey: string): Promise<Told> {
+  const response = await fetch(service.url + path, {
+    method: 'POST',
+    headers: { ...bearer(apiKey), 'content-type': 'application/json', ...headers },
+    body: JSON.stringify({ data }),
+  });
+  // A busy machine sheds some: a guesser sends them again.
+  if (response.status === 503) return post({ path, data, headers } as Sent, apiKey);
+  return { status: response.status, headers: response.headers, body: await response.json() };
+}
+
+const random = new Random();
+/** Distinct guesses, one in five of them right: as in a vault of 200,000 six-digit values. */
+function guessesOf(count: number, from = 0): string[] {
+  return Array.from({ length: count }, (_, i) => {
+    if (i % 5 === 4) return right[((from + i) / 5) | 0]!;
+    return `${from + i}${random.below(1e6)}x_tok`;
+  });
+}
+
+const inPieces = (count: number, size: number) =>
+  Array.from({ length: count }, (_, i) => guessesOf(size, i * size));
+
+/** In which portions they are sent: requests after each other, each of several at once. */
+const PORTIONS: Readonly<Record<string, () => string[][][]>> = {
+  'all at once in one request': () => [[guessesOf(MOST)]],
+  'in bulk, then one by one': () => [[guessesOf(300)], ...inPieces(70, 1).map((one) => [one])],
+  'one by one': () => inPieces(100, 1).map((one) => [one]),
+  'twenty by twenty': () => inPieces(15, 20).map((one) => [one]),
+  'in 100 requests at once': () => [inPieces(100, 1)],
+  'in 15 requests at once': () => [inPieces(15, 20)],
+};
+
+/** A route whose requests can have guesses of tokens. */
+function guessesAt(route: string): void {
+  const cases = Object.entries(FORMS[route]!).flatMap(([name, formOf]) =>
+    Object.entries(PORTIONS).map(([portion, portions]) => ({ name, portion, formOf, portions })),
+  );
+  test.each(cases)(
+    '$name, $portion: a new client learns of no more guesses than its budget',
+    async ({ portion, formOf, portions }) => {
+      const sent = portions().map((together) => together.map((guesses) => formOf(guesses)));
+      const apiKey = await newClient(sent[0]![0]!.right);
+      const startedMs = performance.now();
+      let told = 0;
+      for (const together of sent) {
+        const answers = await Promise.all(together.map((one) => post(one, apiKey)));
+        answers.forEach((answer, i) => {
+          told += learnt(together[i]!, answer);
+        });
+      }
+      const refilled = Math.ceil((performance.now() - startedMs) / 1_000);
+      expect(told).toBeLessThanOrEqual(BUDGET + refilled);
+      if (portion === 'one by one') expect(told).toBeGreaterThanOrEqual(BUDGET - 3);
+    },
+  );
+}
+
+/** All of a response but its ids, with an x for each letter of its tokens. */
+const shapeOf = ({ status, headers, body: { data, request_id: _, ...rest } }: Told) => [
+  status,
+  [...headers.keys()],
+  rest,
+  JSON.stringify(data).replaceAll(/[a-z]/g, 'x'),
+];
+
+/** A route that stores values. */
+function storesAt(path: string, dataOf: (value: string) => unknown): void {
+  test('a response does not tell what was stored before', async () => {
+    const apiKey = await newClient();
+    const send = (value: string) => post({ path, data: dataOf(value), guesses: 0 }, apiKey);
+    const [first, again, other] = [await send('Ann'), await send('Ann'), await send('Bob')];
+    expect([shapeOf(again), shapeOf(other)]).toEqual([shapeOf(first), shapeOf(first)]);
+  });
+}
+
+/** A route that reads its method, path and API key. */
+function readsNothingAt(path: string): void {
+  test('a response does not depend on what else is sent', async () => {
+    const asked = async (query: string) => {
+      const headers = { ...bearer(service.api_key), prefer: 'handling=lenient' };
+      const response = await fetch(service.url + path + query, { headers });
+      return [response.status, (await response.text()).replace(/"timestamp":"[^"]*"/, '')];
+    };
+    expect(await asked(`?token=${right[0]}`)).toEqual(await asked(''));
+  });
+}
+
+function looksUpAt(path: string): void {
+  test('a look-up tests 100 guesses of values, and counts against its limit', async () => {
+    const apiKey = await newClient('guesser', { can_lookup: true, lookup_limit: 0.1 });
+    const send = (values: readonly string[], key = apiKey) =>
+      post({ path, data: { values }, guesses: 0 }, key);
+    const guesses = Array.from({ length: 101 }, (_, i) => sixDigits(i));
+    const { status, body } = await send(guesses.slice(0, 100));
+    expect([status, body.data]).toEqual([200, { values: right.slice(0, 100) }]);
+    expect((await send(guesses.slice(0, 1))).status).toBe(429);
+    const tooMany = await send(guesses, await newClient('guesser', { can_lookup: true }));
+    expect([tooMany.status, tooMany.body.data]).toEqual([400, undefined]);
+  });
+}
+
+/** What a caller can learn at each route of the public API. */
+const ROUTES: Readonly<Record<string, (route: string) => void>> = {
+  '/api/v1/tokenize': (route) => storesAt(route, (value) => ({ value })),
+  [DETOKENIZE]: guessesAt,
+  '/api/v1/lookup': looksUpAt,
+  '/api/v1/text/tokenize': (route) =>
+    storesAt(route, (value) => ({ text: value, spans: [{ start: 0, end: 3, kind: 'person' }] })),
+  [TEXT]: guessesAt,
+  '/api/v1/policy': readsNothingAt,
+  '/health': readsNothingAt,
+  '/health/live': readsNothingAt,
+};
+
+test('what can be learnt is counted at every route of the public API', () => {
+  expect(Object.keys(ROUTES)).toEqual(Object.keys(METHODS));
+});
+
+describe.each(Object.entries(ROUTES))('%s', (route, countAt) => countAt(route));
