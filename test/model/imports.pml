@@ -299,7 +299,7 @@ told:
 
 /* standin forget of any token, also of one that an alias has or nobody has */
 proctype Forget(byte me) {
-  byte token, where, version; bool did, ok; Row seen;
+  byte token, where, version, on; bool did, ok; Row seen;
   atomic {
     if
     :: token = FIRST
@@ -317,8 +317,9 @@ proctype Forget(byte me) {
 #endif
     :: else
     fi;
-    forgotten = token };
-  STATEMENT(HERE(token).state != ABSENT, STUB, HERE(token).value, HERE(token).fingerprint) };
+    forgotten = token; on = current };
+  /* A failover between its statements is left out. */
+  STATEMENT(on == current && HERE(token).state != ABSENT, STUB, HERE(token).value, HERE(token).fingerprint) };
 unknown:
   skip
 }

@@ -121,7 +121,7 @@ export const LIMITS: readonly Mutant[] = [
   {
     id: 'walk-names-second',
     file: 'http/record-walk.ts',
-    old: '    this.#checked = Math.min(this.#checked, this.#path.length);\n',
+    old: '    this.#checked = Math.min(this.#checked, outer.depth);\n',
     new: '',
     promise: 'Each name on the way to a string has its bounds.',
     tests: ['unit/record-walk.test.ts'],
@@ -141,6 +141,14 @@ export const LIMITS: readonly Mutant[] = [
     new: '',
     promise: 'A connection that ended does not count.',
     tests: ['unit/memory.test.ts'],
+  },
+  {
+    id: 'leased-not-durable',
+    file: 'service/keys/leased-keyring.ts',
+    old: '(await this.lookAgain(deadlineMs)) || !this.#isDurable)',
+    new: '(await this.lookAgain(deadlineMs)))',
+    promise: 'A key that the standby lacks seals nothing.',
+    tests: ['unit/leased-keyring.test.ts'],
   },
   {
     id: 'leased-one-waiter',

@@ -47,6 +47,14 @@ test('keys that cannot be renewed do not seal: an error with the reason', async 
   await expect(cutOff.readyToSeal()).rejects.toThrow('key version not in the keyring');
 });
 
+test('keys that the standby lacks do not seal, also when they were just read', async () => {
+  const uncertain = () => ({ ...snapshot([1, 2]), isDurable: false });
+  const keys: LeasedKeyring = new LeasedKeyring(uncertain(), () =>
+    setImmediate(() => keys.take({ ...uncertain(), failure: 'database_unavailable' })),
+  );
+  await expect(keys.readyToSeal()).rejects.toThrow('database unavailable');
+});
+
 test('a version that takes no more records does not seal again while there is no newer one', async () => {
   const keys: LeasedKeyring = new LeasedKeyring(snapshot([1]), () =>
     setImmediate(() => keys.take(snapshot([1]))),
