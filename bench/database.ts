@@ -7,17 +7,14 @@ export interface DatabaseServer {
   readonly pid: number;
 }
 
-/** @param settings besides the defaults */
-export async function startDatabaseServer(
-  settings: Readonly<Record<string, string>>,
-  leftovers: Leftovers,
-): Promise<DatabaseServer> {
+/** With default settings, but for WAL files that exist: see `age`. */
+export async function startDatabaseServer(leftovers: Leftovers): Promise<DatabaseServer> {
   if (postgresBin === undefined) {
     throw new Error(
       'No PostgreSQL here. Install it, or name what needs none: --only echo,embedded',
     );
   }
-  const cluster = await PostgresCluster.start({ min_wal_size: '1GB', ...settings });
+  const cluster = await PostgresCluster.start({ min_wal_size: '1GB' });
   leftovers.add(async () => cluster.stop());
   const url = cluster.url('postgres');
   await age(url);

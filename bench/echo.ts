@@ -3,13 +3,11 @@ import { announce } from './child.ts';
 
 /**
  * The speed of Node's HTTP stack on this machine: parses the same body and sends it back. This is the
- * yardstick for everything that Standin adds. With a port as argument, it shares that port.
+ * yardstick for everything that Standin adds.
  */
-const [, , port] = process.argv;
 const app = fastify({ logger: false, bodyLimit: 1_048_576 });
 const echo = async (request: { body: unknown }) => request.body;
 app.post('/api/v1/tokenize', echo);
 app.post('/api/v1/detokenize', echo);
 app.get('/health/live', async () => ({ status: 'ok' }));
-const shared = port === undefined ? {} : { reusePort: true };
-announce(await app.listen({ host: '127.0.0.1', port: Number(port ?? 0), ...shared }));
+announce(await app.listen({ host: '127.0.0.1', port: 0 }));

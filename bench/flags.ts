@@ -9,7 +9,6 @@ import type { Peer } from './peers.ts';
 export interface Flags {
   readonly seconds: number;
   readonly rounds: number;
-  readonly connections: readonly number[];
   readonly contestants: readonly ContestantName[];
   /** Programs of other products. */
   readonly peers: readonly Peer[];
@@ -18,10 +17,6 @@ export interface Flags {
   readonly others: readonly OtherName[];
   /** Size of the vault in the growth load, in rows. */
   readonly rows: number;
-  /** The same for other products. */
-  readonly peerRows: number;
-  /** Settings of the benchmark's own PostgreSQL, by name. */
-  readonly postgres: Readonly<Record<string, string>>;
   /** The path of the page to write; undefined: no page. */
   readonly write: string | undefined;
 }
@@ -49,7 +44,6 @@ export function parseFlags(args: readonly string[]): Flags {
     .description(ABOUT)
     .option('--seconds <n>', 'length of one measurement', positive, 5)
     .option('--rounds <n>', 'measurements of each contestant and load, in turns', whole, 3)
-    .option('--connections <list>', 'connections of the loads of small requests', counts, [64, 256])
     .option('--only <list>', 'only these contestants and loads', list, [])
     .option(
       '--peer <name=file>',
@@ -58,8 +52,6 @@ export function parseFlags(args: readonly string[]): Flags {
       [],
     )
     .option('--rows <n>', 'rows of growth', whole, 1e7)
-    .option('--peer-rows <n>', 'rows of growth of other products', whole, 1e5)
-    .option('--postgres <a=b,c=d>', "settings of the benchmark's own PostgreSQL", settings, {})
     .option('--write <file>', 'write the page to a file too, such as docs/benchmarks.md')
     .addHelpText('after', MORE)
     .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : WRONG_USAGE));
@@ -83,20 +75,6 @@ export function parseFlags(args: readonly string[]): Flags {
 
 function list(text: string): string[] {
   return text.split(',').filter((item) => item !== '');
-}
-
-function counts(text: string): number[] {
-  return list(text).map(whole);
-}
-
-function settings(text: string): Record<string, string> {
-  return Object.fromEntries(
-    list(text).map((item) => {
-      const [, name, value] = /^([a-z_]+)=([A-Za-z0-9_.]+)$/.exec(item) ?? [];
-      if (!name || !value) throw new InvalidArgumentError(`${item} is not name=value`);
-      return [name, value];
-    }),
-  );
 }
 
 function peers(text: string, others: readonly Peer[]): Peer[] {

@@ -3,7 +3,7 @@ import { VALUES_PER_RECORD } from './bodies.ts';
 import { type Contestant, TITLES } from './contestants.ts';
 import { type Load, type SmallLoadName, STEADY_CONNECTIONS, small } from './loads.ts';
 import { whole } from './numbers.ts';
-import { mostRecords, type Prepared, prepare } from './prepare.ts';
+import { MOST_RECORDS, type Prepared, prepare } from './prepare.ts';
 import type { Figures } from './results.ts';
 import { type Bench, measure } from './turns.ts';
 
@@ -21,7 +21,7 @@ export const GROWTH_LOADS = (['tokenize', 'repeat', 'detokenize'] as const).map(
 
 export function growthLoad(name: SmallLoadName): Load {
   const load = small(name, STEADY_CONNECTIONS);
-  return { ...load, title: `Growth: ${load.title}`, isSteady: false, isAfterCheckpoint: true };
+  return { ...load, title: `Growth: ${load.title}`, isSteady: false };
 }
 
 /** The row of a filled vault. */
@@ -37,17 +37,16 @@ export async function fill(
   folder: string,
 ): Promise<Prepared> {
   const first = bench.nextRecord;
-  const records = mostRecords(contestant);
   for (const stop of [...MILESTONES.filter((one) => one < rows), rows]) {
     const { rate } = await measure(bench, contestant, FILL, FILL_TIMEOUT_S, {
       operation: 'tokenize',
-      source: { kind: 'fresh', records },
+      source: { kind: 'fresh', records: MOST_RECORDS },
       to: first + Math.ceil(stop / VALUES_PER_RECORD),
     });
     const stored = (bench.nextRecord - first) * VALUES_PER_RECORD;
     const row = filledTitle(TITLES[contestant.name], stop);
     bench.results.add(SIZES_TITLE, row, 1, {
-      'filled at rows/s': rate * records * VALUES_PER_RECORD,
+      'filled at rows/s': rate * MOST_RECORDS * VALUES_PER_RECORD,
       ...(await sizes(contestant, stored)),
     });
   }

@@ -1,38 +1,73 @@
-import type { Operation } from './job.ts';
-import type { LoadName } from './loads.ts';
+import { type Texts, WIDE_FIELDS } from './bodies.ts';
 
 /** The interfaces of Standin and of other open products, in terms of the benchmark. */
 export const PEERS = ['openbao', 'secrets'] as const;
 export type PeerName = (typeof PEERS)[number];
+export type Operation = 'tokenize' | 'detokenize';
 
+/**
+ * How the generator asks and checks. It joins texts for all, and looks for texts in the answers of
+ * all: parsing would take time on the processors that the products run on.
+ */
 interface Adapter {
+  readonly secretHeader: string;
+  path(operation: Operation): string;
+  /** The body of a request. All texts are ASCII without quotes. */
+  body(operation: Operation, records: readonly Texts[]): string;
+  /** What a right answer for a record contains. */
+  expected(operation: Operation, texts: Texts): string[];
+  /** What every right answer contains. */
+  readonly mark: Readonly<Record<Operation, string>>;
+  /** All texts of a parsed answer, in the order of the request. */
+  texts(operation: Operation, body: any): string[];
+}
+
+const NAMES = Object.keys(WIDE_FIELDS);
+
+function record(texts: Texts): string {
+  if (texts.length === 3)
+    return `{"email":"${texts[0]}","name":"${texts[1]}","phone":"${texts[2]}"}`;
+  return `{${texts.map((text, i) => `"${NAMES[i]}":"${text}"`).join(',')}}`;
+}
+
+const STANDIN: Adapter = {
+  secretHeader: 'Authorization: Bearer ',
+  path: (operation) => `/api/v1/${operation}`,
+  body: (_, records) =>
+    records.length === 1
+      ? `{"data":${record(records[0]!)}}`
+      : `{"data":{"records":[${records.map(record).join(',')}]}}`,
+  expected: (_, texts) => [record(texts)],
+  mark: { tokenize: '{"data":{', detokenize: '{"data":{' },
+  texts: (_, { data }) => (data.records ?? [data]).flatMap(Object.values),
+};
+
+const encoded = (text: string) => Buffer.from(text, 'latin1').toString('base64');
+const decoded = (base64: string) => Buffer.from(base64, 'base64').toString();
+const joined = (records: readonly Texts[], item: (text: string) => string) =>
+  records.map((texts) => texts.map(item).join(',')).join(',');
+const plain = (text: string) => `"plaintext":"${encoded(text)}"`;
+
+interface Peer extends Adapter {
   readonly title: string;
   /** Differences from Standin, because rows of one table suggest that both do the same. */
   readonly note: string;
-  /** The loads that this product supports. */
-  readonly loads: readonly LoadName[];
-  readonly secretHeader: string;
-  path(operation: Operation): string;
-  /** @param texts values, or tokens from answer() */
-  body(operation: Operation, texts: readonly string[]): object;
-  /** @returns tokens or values, in the order of the request */
-  answer(operation: Operation, body: any): unknown[];
 }
 
-export const ADAPTERS: Record<PeerName, Adapter> = {
+export const ADAPTERS: Record<PeerName, Peer> = {
   openbao: {
     title: 'OpenBao transit',
     note: 'stores nothing: the caller keeps three ciphertexts (aes256-gcm96), new ones each time. No database and no fsync is in its figures.',
-    loads: ['tokenize', 'detokenize', 'batch'],
     secretHeader: 'X-Vault-Token: ',
     path: (operation) => `/v1/transit/${operation === 'tokenize' ? 'encrypt' : 'decrypt'}/bench`,
-    body: (operation, texts) => ({
-      batch_input:
-        operation === 'tokenize'
-          ? texts.map((text) => ({ plaintext: encoded(text) }))
-          : texts.map((ciphertext) => ({ ciphertext })),
-    }),
-    answer: (operation, { data }) =>
+    body: (operation, records) => {
+      const isNew = operation === 'tokenize';
+      const item = (text: string) => (isNew ? `{${plain(text)}}` : `{"ciphertext":"${text}"}`);
+      return `{"batch_input":[${joined(records, item)}]}`;
+    },
+    expected: (_, texts) => texts.map(plain),
+    mark: { tokenize: '"ciphertext":"vault:v1:', detokenize: '"plaintext":"' },
+    texts: (operation, { data }) =>
       data.batch_results.map(({ ciphertext, plaintext }: any) =>
         operation === 'tokenize' ? ciphertext : decoded(plaintext),
       ),
@@ -40,29 +75,27 @@ export const ADAPTERS: Record<PeerName, Adapter> = {
   secrets: {
     title: 'Secrets on PostgreSQL',
     note: 'makes deterministic tokens of letters and digits in the length of the value, in the batch interface. It runs several statements a value, and writes a signed audit record a request. Its rate limit is off, like that of Standin.',
-    loads: ['tokenize', 'detokenize', 'repeat', 'batch'],
     secretHeader: 'Authorization: Bearer ',
     path: (operation) =>
       operation === 'tokenize'
         ? '/v1/tokenization/keys/bench/tokenize-batch'
         : '/v1/tokenization/detokenize-batch',
-    body: (operation, texts) =>
+    body: (operation, records) =>
       operation === 'tokenize'
-        ? { items: texts.map((text) => ({ plaintext: encoded(text) })) }
-        : { tokens: texts },
-    answer: (operation, { items }) =>
+        ? `{"items":[${joined(records, (text) => `{${plain(text)}}`)}]}`
+        : `{"tokens":[${joined(records, (text) => `"${text}"`)}]}`,
+    expected: (_, texts) => texts.map(plain),
+    mark: { tokenize: '"token":"', detokenize: '"plaintext":"' },
+    texts: (operation, { items }) =>
       items.map(({ token, plaintext }: any) =>
         operation === 'tokenize' ? token : decoded(plaintext),
       ),
   },
 };
 
-function encoded(text: string): string {
-  return Buffer.from(text).toString('base64');
-}
-
-function decoded(base64: string): string {
-  return Buffer.from(base64, 'base64').toString();
+/** @param peer undefined: Standin's interface */
+export function adapterOf(peer: PeerName | undefined): Adapter {
+  return peer === undefined ? STANDIN : ADAPTERS[peer];
 }
 
 /** An interface that a request goes to, and the secret for it. */
@@ -71,49 +104,14 @@ export interface Target {
   readonly apiKey: string;
 }
 
-/** The bytes of a request. @param data JSON, ASCII only */
-export function requestText({ peer, apiKey }: Target, operation: Operation, data: string): string {
-  const adapter = peer && ADAPTERS[peer];
-  const path = adapter?.path(operation) ?? `/api/v1/${operation}`;
-  const secretHeader = adapter?.secretHeader ?? 'Authorization: Bearer ';
-  const body =
-    adapter === undefined
-      ? `{"data":${data}}`
-      : JSON.stringify(adapter.body(operation, textsOf(JSON.parse(data))));
-  return `POST ${path} HTTP/1.1\r\nHost: bench\r\n${secretHeader}${apiKey}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
-}
-
-/** @returns Standin's form of the body, `{"data":...}`; empty: not a valid answer */
-export function answerText(
-  { peer }: Target,
-  operation: Operation,
-  sent: string,
-  body: string,
-): string {
-  if (peer === undefined) return body;
-  try {
-    const texts = ADAPTERS[peer].answer(operation, JSON.parse(body));
-    return JSON.stringify({ data: withTexts(JSON.parse(sent), texts) });
-  } catch {
-    return '';
-  }
+/** The bytes of a request before the length of its body. */
+export function requestHead({ peer, apiKey }: Target, operation: Operation): string {
+  const { path, secretHeader } = adapterOf(peer);
+  return `POST ${path(operation)} HTTP/1.1\r\nHost: bench\r\n${secretHeader}${apiKey}\r\nContent-Type: application/json\r\nContent-Length: `;
 }
 
 export function isSuccess(peer: PeerName | undefined, status: number): boolean {
   return status === 200 || (peer !== undefined && status === 201);
-}
-
-/** All strings of `data`: of one record, or of a list. */
-function textsOf(data: any): string[] {
-  return (data.records ?? [data]).flatMap(Object.values);
-}
-
-/** The same data with other strings. */
-function withTexts(data: any, texts: readonly unknown[]): unknown {
-  let next = 0;
-  return JSON.parse(JSON.stringify(data), (_, value) =>
-    typeof value === 'string' ? texts[next++] : value,
-  );
 }
 
 /** An argument without the folder of the program, which tells nothing. */

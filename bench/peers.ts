@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createDatabase, freePort } from '../test/support/postgres.ts';
-import { type Contestant, ofProcesses } from './contestants.ts';
+import { type Contestant, ofProcess } from './contestants.ts';
 import type { DatabaseServer } from './database.ts';
 import { ADAPTERS, type PeerName } from './interfaces.ts';
 import type { Leftovers } from './leftovers.ts';
@@ -66,7 +66,7 @@ async function startOpenBao(
   await ask('sys/policies/acl/bench', root, { policy });
   const { auth } = await ask('auth/token/create', root, { policies: ['bench'] });
   return {
-    ...ofProcesses('openbao', [pid], undefined),
+    ...ofProcess('openbao', pid, undefined),
     url,
     apiKey: auth.client_token,
     vault: undefined,
@@ -128,7 +128,7 @@ async function startSecrets(
   };
   await post(`${url}/v1/tokenization/keys`, { authorization: `Bearer ${token}` }, wanted);
   return {
-    ...ofProcesses('secrets', [pid], server.pid),
+    ...ofProcess('secrets', pid, server.pid),
     url,
     apiKey: token,
     vault: { databaseUrl, table: 'tokenization_tokens' },

@@ -54,7 +54,7 @@ export function policyStarters({ server }: Bench): Starter[] {
         writeFileSync(join(folder, 'policy.json'), policy());
         return [['policy', 'apply', 'policy.json', '--yes']];
       };
-      const standin = await startStandin('server', server, part, undefined, commands);
+      const standin = await startStandin('server', server, part, commands);
       return { ...standin, ...wide(WITH_POLICY) };
     },
   ];

@@ -9,17 +9,13 @@ const START_TIMEOUT_MS = 60_000;
 const LOOK_INTERVAL_MS = 50;
 const STOP_TIMEOUT_MS = 10_000;
 
-/**
- * Starts a program of the benchmark, which reports its address.
- * @param node the Node that runs the program
- */
+/** Starts a program of the benchmark, which reports its address. */
 export async function startProgram(
   file: string,
   args: readonly string[],
   leftovers: Leftovers,
-  node = process.execPath,
 ): Promise<{ child: ChildProcess; url: string }> {
-  const child = fork(new URL(file, import.meta.url), args, { execArgv: [], execPath: node });
+  const child = fork(new URL(file, import.meta.url), args, { execArgv: [] });
   leftovers.add(() => end(child, 'SIGKILL'));
   const url = await new Promise<string>((resolve, reject) => {
     child.once('message', (message: { url: string }) => resolve(message.url));

@@ -1,4 +1,4 @@
-import type { JobResult } from './job.ts';
+import type { JobResult } from './load.ts';
 import { median, NONE, table, whole } from './numbers.ts';
 
 /** The figures of one turn, by the heading of their column; undefined or NaN: not known. */
@@ -44,12 +44,9 @@ export class Results {
     this.#notes.set(section, text);
   }
 
-  /** @param mayShed whether a refusal with 503 `overloaded` is a right answer */
-  count(what: string, { right, shed, failures }: JobResult, mayShed = false): void {
-    this.#right += right.count;
-    const all = mayShed ? failures : { ...failures, overloaded: shed.count };
-    for (const [reason, count] of Object.entries(all)) {
-      if (count === 0) continue;
+  count(what: string, { count: right, failures }: JobResult): void {
+    this.#right += right;
+    for (const [reason, count] of Object.entries(failures)) {
       this.#failed += count;
       this.#failures.push(`Failed: ${what}: ${whole(count)} x ${reason}.`);
     }

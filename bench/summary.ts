@@ -1,8 +1,9 @@
 import { TITLES } from './contestants.ts';
 import { filledTitle, growthLoad, MILESTONES, RECORD_BYTES, RSS, SIZES_TITLE } from './growth.ts';
 import {
+  BULK,
+  CONNECTIONS,
   CPU,
-  expandLoads,
   LONGEST,
   type SmallLoadName,
   STEADY_CONNECTIONS,
@@ -39,18 +40,15 @@ type Figure = (row: string) => number | undefined;
 /** A row of the summary; undefined: a figure without an aim. */
 type Aim = readonly [what: string, bound: Bound | undefined, figure: Figure];
 
-/** What the summary must know of a run, besides its results. */
-export interface Asked {
-  readonly connections: readonly number[];
-  readonly rows: number;
-}
-
-/** Aims and measured figures, one per row; undefined: the run measured none of them. */
-export function summarySection(results: Results, asked: Asked): string | undefined {
+/**
+ * Aims and measured figures, one per row; undefined: the run measured none of them.
+ * @param grown rows of the filled vault
+ */
+export function summarySection(results: Results, grown: number): string | undefined {
   const aims = [
-    ...asked.connections.flatMap((count) => smallAims(results, count)),
+    ...CONNECTIONS.flatMap((count) => smallAims(results, count)),
     ...otherAims(results),
-    ...growthAims(results, asked.rows),
+    ...growthAims(results, grown),
   ];
   const rows = aims.map(row).filter((one) => one !== undefined);
   if (rows.length === 0) return undefined;
@@ -107,7 +105,11 @@ function otherAims(results: Results): Aim[] {
     const section = small(name, STEADY_CONNECTIONS).title;
     const figure: Figure = (row) =>
       results.ratio({ section, row, column: STEADY_P99 }, { row: TITLES.echo });
-    return [`${name} at 70 % of its peak, p99 to that of the echo`, STEADY_P99_OF_ECHO, figure];
+    return [
+      `${name}, 64 connections at one rate, p99 to that of the echo`,
+      STEADY_P99_OF_ECHO,
+      figure,
+    ];
   };
   const ofNoPolicy = (name: SmallLoadName): Aim => {
     const cell = { section: policyLoad(name).title, row: WITH_POLICY, column: 'requests/s' };
@@ -116,8 +118,8 @@ function otherAims(results: Results): Aim[] {
     const what = name === 'repeat' ? 'stored values' : name;
     return [`${what} under a policy of ten fields, of the rate without`, OF_NO_POLICY, figure];
   };
-  const { title: section } = expandLoads(['bulk'], [])[0]!;
-  const bulk = (column: string) => (row: string) => results.figure({ section, row, column });
+  const bulk = (column: string) => (row: string) =>
+    results.figure({ section: BULK.title, row, column });
   const start: Figure = (row) =>
     row === TITLES.embedded ? results.figure({ ...START, row: NPM_START_ROW }) : undefined;
   return [

@@ -1,7 +1,7 @@
 import { type Logger, pino } from 'pino';
 import { errorCode, operatorError } from './errors.ts';
 import { LogOutput } from './log-output.ts';
-import { hasColours, painted, shown, shownLines, shownWhenParsed } from './terminal.ts';
+import { count, hasColours, painted, shown, shownLines, shownWhenParsed } from './terminal.ts';
 
 export interface Log extends Pick<Logger, 'info' | 'warn' | 'error' | 'debug'> {
   /** Writes the line of an answered request, as `info` would, at half the cost. */
@@ -27,6 +27,8 @@ interface RequestLine {
   readonly status: number;
   readonly values: number;
   readonly duration_ms: number;
+  /** What is wrong with the credential, in words of ours that need no escaping. */
+  readonly why: string | undefined;
 }
 
 interface LoggedCaller {
@@ -89,6 +91,7 @@ function requestText(line: RequestLine): string {
     status,
     values,
     duration_ms: durationMs,
+    why,
   } = line;
   const time = new Date().toISOString();
   let who = '';
@@ -97,7 +100,7 @@ function requestText(line: RequestLine): string {
   const what = `"method":"${method}","route":"${route}","status":${status},"values":${values}`;
   return (
     `{"level":"info","time":"${time}","request_id":"${requestId}",` +
-    `${who}${what},"duration_ms":${durationMs}}\n`
+    `${who}${what},"duration_ms":${durationMs}${why === undefined ? '' : `,"why":"${why}"`}}\n`
   );
 }
 
@@ -115,13 +118,13 @@ function textOfCaller(caller: LoggedCaller | null): string {
 
 /** One line, so that a terminal shows many requests. */
 function requestForPeople(line: RequestLine): string {
-  const { caller, method, route, status, values, duration_ms: durationMs } = line;
+  const { caller, method, route, status, values, duration_ms: durationMs, why } = line;
   const time = new Date().toTimeString().slice(0, 8);
   const colour = status < 400 ? 'green' : status < 500 ? 'yellow' : 'red';
   const parts = [
     `${method} ${route}`,
-    painted(colour, String(status)),
-    `${values} ${values === 1 ? 'value' : 'values'}`,
+    painted(colour, why === undefined ? String(status) : `${status} ${why}`),
+    count(values, 'value'),
     `${durationMs} ms`,
     painted('dim', `${shown(caller?.client.client_id ?? '-')} ${line.request_id}`),
   ];

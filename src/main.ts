@@ -118,11 +118,10 @@ function tellListening(
       url,
       ops_url: opsUrl,
       database: DATABASE_URL === undefined ? 'embedded' : 'postgres',
-      migrations: schemaChanges.applied,
-      distributed: schemaChanges.distributed,
     },
     'listening',
   );
+  log.debug(schemaChanges, 'schema');
 }
 
 /** Keeps the keys renewed. Logs each problem once, and again when it is solved. */

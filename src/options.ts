@@ -33,6 +33,8 @@ export interface JwtOptions {
   readonly jwksUrl: string | undefined;
   /** The claim that is the subject of a client. */
   readonly claim: string;
+  /** Of its header; undefined: any. */
+  readonly type?: string | undefined;
 }
 
 export interface LicenseFiles {

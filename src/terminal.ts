@@ -47,6 +47,16 @@ export function wrapped(text: string, indent: number): string {
   return lines.join(`\n${' '.repeat(indent)}`);
 }
 
+/** A number for people; with a unit, `1 row` or `1,000 rows`. */
+export function count(number: number, unit = ''): string {
+  return `${number.toLocaleString('en-US')} ${plural(number, unit)}`.trim();
+}
+
+export function plural(number: number, unit: string): string {
+  if (unit === '' || number === 1) return unit;
+  return unit.endsWith('s') ? `${unit}es` : `${unit}s`;
+}
+
 /** A line of JSON for a program that prints the parsed values as they are. */
 export function shownWhenParsed(line: string): string {
   return line.replace(ALL_BUT_LINE_ENDS, (character) => `\\${escaped(character)}`);

@@ -96,6 +96,7 @@ test('settings that documents name exist', () => {
     'FAULT_SECONDS',
     'FAULT_ROUNDS',
     'CHAOS_SEED',
+    'SEARCH_MINUTES',
     'ON_ERROR_STOP',
   ]);
   for (const path of documents()) {

@@ -12,7 +12,7 @@ import {
   Post,
   Query,
 } from '@nestjs/common';
-import { Standin } from 'standin/client';
+import { Standin } from 'standin-client';
 
 const standin = {
   provide: Standin,

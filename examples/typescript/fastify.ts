@@ -1,7 +1,7 @@
 /** A customer service on Fastify that stores tokens, and detokenizes only when it must. */
 import { randomUUID } from 'node:crypto';
 import Fastify from 'fastify';
-import { InvalidValueError, LimitError, Standin, StandinError } from 'standin/client';
+import { InvalidValueError, LimitError, Standin, StandinError } from 'standin-client';
 
 const { STANDIN_URL: url = 'http://127.0.0.1:8080', STANDIN_API_KEY: apiKey = '' } = process.env;
 const standin = new Standin({ url, apiKey, timeoutMs: 5_000 });

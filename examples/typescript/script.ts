@@ -5,7 +5,7 @@
  *   node script.ts tokenize < customers.json > tokens.json
  */
 import { json } from 'node:stream/consumers';
-import { Standin, StandinError } from 'standin/client';
+import { Standin, StandinError } from 'standin-client';
 
 type Json = string | Json[] | { [name: string]: Json };
 

@@ -10,7 +10,7 @@ import {
   verifyAudit,
 } from '../service/audit/audit-verify.ts';
 import type { Vault } from '../service/vault.ts';
-import { shown } from '../terminal.ts';
+import { count, shown } from '../terminal.ts';
 import {
   command,
   EXIT_INTERRUPTED,
@@ -53,7 +53,7 @@ async function verify(
   options: VerifyOptions,
 ): Promise<void> {
   const total = await bytesOf(files);
-  const progress = new Progress({ unit: 'lines' });
+  const progress = new Progress({ unit: 'line' });
   const listed: Finding[] = [];
   let bad = 0;
   let bytes = 0;
@@ -83,7 +83,7 @@ async function verify(
   );
   if (bad > 0) {
     throw new OperatorError(
-      `${bad} ${bad === 1 ? 'place' : 'places'} where the audit log is not as it was written (docs/operating/audit.md). Compare with a copy of the files.`,
+      `${count(bad, 'place')} where the audit log is not as it was written (docs/operating/audit.md). Compare with a copy of the files.`,
     );
   }
   if (!isWhole) process.exitCode = EXIT_INTERRUPTED;
@@ -91,10 +91,11 @@ async function verify(
 
 function summary(result: AuditVerified, bad: number): string {
   const { lines, unlinked, incomplete, earlier, heads } = result;
-  const parts = [`${lines} lines were checked, ${bad} findings; ${heads.length} chains.`];
-  if (unlinked > 0) parts.push(`${unlinked} lines before them have no link.`);
-  if (incomplete > 0) parts.push(`${incomplete} parts of lines were skipped.`);
-  if (earlier.length > 0) parts.push(`${earlier.length} chains began in older files.`);
+  const checked = `${count(lines, 'line')} checked, ${count(bad, 'finding')}`;
+  const parts = [`${checked}; ${count(heads.length, 'chain')}.`];
+  if (unlinked > 0) parts.push(`Without a link, before them: ${count(unlinked, 'line')}.`);
+  if (incomplete > 0) parts.push(`Skipped: ${count(incomplete, 'part')} of lines.`);
+  if (earlier.length > 0) parts.push(`Begun in older files: ${count(earlier.length, 'chain')}.`);
   return parts.join('\n');
 }
 

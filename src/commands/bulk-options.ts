@@ -64,6 +64,9 @@ const FORMATS: Record<string, FormatOptions['format']> = {
   jsonl: 'ndjson',
 };
 
+/** Files that people try. With --format csv, their bytes would be taken for cells. */
+const NO_TEXT = /\.(xlsx?|ods|parquet|avro|zip|pdf)$/i;
+
 export function formatFor(path: string, { format, delimiter, header }: FileOptions) {
   const found = format ?? formatOf(path);
   if ((found === 'ndjson' || found === 'json') && (delimiter !== undefined || !header))
@@ -74,14 +77,10 @@ export function formatFor(path: string, { format, delimiter, header }: FileOptio
 function formatOf(path: string): FormatOptions['format'] {
   const extension = /\.([a-z]+)(?:\.gz)?$/i.exec(path)?.[1]?.toLowerCase() ?? '';
   if (Object.hasOwn(FORMATS, extension)) return FORMATS[extension]!;
+  if (NO_TEXT.test(path))
+    throw new OperatorError(`${path} is not a text file: save it as CSV, TSV, NDJSON or JSON.`);
   const name = path === '-' ? 'Standard input' : path;
   throw new OperatorError(
     `${name} does not show its format: add --format csv, tsv, ndjson or json`,
   );
-}
-
-/** With a unit: `1 row`, `1,000 rows`. */
-export function count(number: number, unit = ''): string {
-  const ending = unit === '' || number === 1 ? unit : `${unit}s`;
-  return `${number.toLocaleString('en-US')} ${ending}`.trim();
 }

@@ -11,8 +11,8 @@ import {
 } from '#client';
 import type { ServiceSettings } from '../config/config.ts';
 
-/** A request without an answer is shown after this time. */
-const PATIENCE_MS = 3_000;
+/** The service is shown as silent after this time without any answer. */
+const SILENCE_MS = 5_000;
 
 interface BulkServiceOptions {
   readonly operation: Job['operation'];
@@ -36,6 +36,7 @@ export class BulkService {
   readonly #open = new Set<{ readonly sinceMs: number }>();
   /** Of the latest retry, until a request succeeds. */
   #reason: string | undefined;
+  #answeredAtMs = 0;
 
   constructor({ operation, service, timeoutS, onWait }: BulkServiceOptions) {
     this.#operation = operation;
@@ -58,7 +59,8 @@ export class BulkService {
   get waitsFor(): string | undefined {
     const [oldest] = this.#open;
     if (oldest === undefined || this.#reason !== undefined) return this.#reason;
-    const isLate = performance.now() - oldest.sinceMs > PATIENCE_MS;
+    const sinceMs = Math.max(oldest.sinceMs, this.#answeredAtMs);
+    const isLate = performance.now() - sinceMs > SILENCE_MS;
     return isLate ? 'the service has not answered yet' : undefined;
   }
 
@@ -111,6 +113,7 @@ export class BulkService {
     try {
       const answer = await work();
       this.#reason = undefined;
+      this.#answeredAtMs = performance.now();
       return answer;
     } finally {
       this.#open.delete(request);

@@ -12,10 +12,10 @@ import {
 import { StandinError } from '#client';
 import { type ServiceSettings, serviceSettings } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
+import { count } from '../terminal.ts';
 import {
   addFormat,
   contradictionOf,
-  count,
   EXIT_REJECTED,
   type FileOptions,
   formatFor,
@@ -137,7 +137,7 @@ async function bulk(
   settings: ServiceSettings,
   options: BulkOptions,
 ): Promise<void> {
-  const progress: Progress = new Progress({ unit: 'values', waitsFor: () => service.waitsFor });
+  const progress: Progress = new Progress({ unit: 'value', waitsFor: () => service.waitsFor });
   const onWait = () => progress.tick();
   const { timeout: timeoutS } = options;
   const service = new BulkService({ operation, service: settings, timeoutS, onWait });

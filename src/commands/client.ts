@@ -131,7 +131,10 @@ function tokenMode(): Option {
 const CLIENT = 'its name or id';
 const SUBJECT = 'callers may send a JWT with this JWT_CLIENT_CLAIM';
 
-const CAN = [...OPERATIONS, 'tokenize,detokenize', 'tokenize,detokenize,lookup'];
+const CAN = [
+  ...OPERATIONS,
+  ...['tokenize,detokenize', 'tokenize,lookup', 'detokenize,lookup', 'tokenize,detokenize,lookup'],
+];
 
 function permissions(text: string): Permissions {
   const named = text.split(',');

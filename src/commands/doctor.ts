@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { Config } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
-import { painted, shown, wrapped } from '../terminal.ts';
+import { count, painted, shown, wrapped } from '../terminal.ts';
 import { command, config, type OutputOptions, printPainted } from './command.ts';
 
 const MARKS = { ok: 'ok      ', warning: 'warning ', problem: 'PROBLEM ' } as const;
@@ -41,5 +41,5 @@ async function doctor(
       .join('\n'),
   );
   const problems = findings.filter((finding) => finding.status === 'problem').length;
-  if (problems > 0) throw new OperatorError(`${problems} problem${problems > 1 ? 's' : ''} found.`);
+  if (problems > 0) throw new OperatorError(`${count(problems, 'problem')} found.`);
 }

@@ -8,9 +8,9 @@ import { kekSourceOf } from '../service/keys/open-keys.ts';
 import { type ExportedPair, exportPairs } from '../service/records/export.ts';
 import { recordsFrom } from '../service/records/record-pass.ts';
 import type { Vault } from '../service/vault.ts';
+import { count } from '../terminal.ts';
 import { encrypterFor, recipientsOf } from './age-files.ts';
 import { audited } from './audited.ts';
-import { count } from './bulk-options.ts';
 import {
   command,
   EXIT_INTERRUPTED,
@@ -93,7 +93,7 @@ async function exportVault(vault: Vault, config: Config, options: ExportOptions)
     without_token: parts.manifest.without_token,
   });
   const progress = new Progress({
-    unit: 'records',
+    unit: 'record',
     total: await recordsFrom(vault, parts.manifest.next),
   });
   try {
@@ -104,7 +104,7 @@ async function exportVault(vault: Vault, config: Config, options: ExportOptions)
     inWords(`.${AGAIN}`)(error);
   } finally {
     await parts.close();
-    progress.end();
+    progress.end(parts.manifest.next === undefined);
   }
 }
 

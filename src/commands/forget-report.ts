@@ -6,6 +6,7 @@ import { KeyringFollower } from '../service/keys/keyring-follower.ts';
 import { kekSourceOf } from '../service/keys/open-keys.ts';
 import type { Forgetting, TokenState } from '../service/records/forget.ts';
 import { settled, type Vault } from '../service/vault.ts';
+import { count } from '../terminal.ts';
 import { type Durable, restate } from '../types.ts';
 import { EXIT_INTERRUPTED, type OutputOptions, printDone } from './command.ts';
 import { canAsk } from './question.ts';
@@ -62,9 +63,11 @@ export async function report(
   const counts = isDryRun
     ? { known, already_forgotten: forgotten, unknown }
     : { forgotten: known, already_forgotten: forgotten, unknown };
-  const what = isDryRun ? `known ${known}, nothing was changed` : `forgotten ${known}`;
+  const what = isDryRun
+    ? `known ${count(known)}, nothing was changed`
+    : `forgotten ${count(known)}`;
   const lines = [
-    `${what}; forgotten before ${forgotten}; unknown ${unknown}`,
+    `${what}; forgotten before ${count(forgotten)}; unknown ${count(unknown)}`,
     ...(notSearched ?? []).map((place) => `Not searched: ${place}`),
     ...(isStopped ? ['Stopped before the end. Run it again to go on.'] : []),
   ];
@@ -82,6 +85,6 @@ export async function report(
 /** A script that erases must not take tokens of another vault as done. */
 function unknownText(unknown: number, notSearched: Tally['notSearched']): string {
   const name = notSearched === undefined ? 'token' : 'value';
-  const what = unknown === 1 ? `1 ${name} is` : `${unknown} ${name}s are`;
+  const what = `${count(unknown, name)} ${unknown === 1 ? 'is' : 'are'}`;
   return `${what} unknown to this vault, so nothing was removed for ${unknown === 1 ? 'it' : 'them'}. Check the ${name}s, and that this is their vault; --json has the lines.`;
 }

@@ -9,6 +9,7 @@ import {
 } from '../service/records/forget.ts';
 import type { ReadSettings } from '../service/records/verify.ts';
 import type { Vault } from '../service/vault.ts';
+import { count } from '../terminal.ts';
 import { DEFAULT_SPACE, type Durable, type Value } from '../types.ts';
 import { interruptible } from './command.ts';
 import {
@@ -77,7 +78,7 @@ function valuesIn(file: string): ValueLine[] {
     });
   if (lines.length <= MAX_VALUES) return lines;
   throw new OperatorError(
-    `${file} has more than ${MAX_VALUES} values: forget them in several files.`,
+    `${file} has more than ${count(MAX_VALUES, 'value')}: forget them in several files.`,
   );
 }
 
@@ -103,8 +104,7 @@ function parsed(text: string, line: number): string {
 }
 
 async function confirm(values: number): Promise<void> {
-  const what = values === 1 ? 'Every token of 1 value' : `Every token of ${values} values`;
-  const question = `${what} will be forgotten. ${NO_WAY_BACK}`;
+  const question = `Every token of ${count(values, 'value')} will be forgotten. ${NO_WAY_BACK}`;
   if (await interruptible((stop) => isConfirmed(question, stop))) return;
   throw new OperatorError('Nothing was forgotten.');
 }
@@ -114,7 +114,7 @@ type Found = Omit<ForgetResult, 'tokens'>;
 /** Works through the values, a batch at a time, until Ctrl-C. */
 function searched(parts: Forgetting, request: ForgetRequest): Promise<Found> {
   const { values } = request;
-  const progress = new Progress({ unit: 'values', total: values.length });
+  const progress = new Progress({ unit: 'value', total: values.length });
   return interruptible(async (stop) => {
     const results: ForgetResult[] = [];
     for (let from = 0; from < values.length && !stop.aborted; from += BATCH_VALUES) {

@@ -114,7 +114,7 @@ async function each(
 ): Promise<Tally> {
   const unknownLines: number[] = [];
   const tally: Tally = { known: 0, forgotten: 0, unknown: 0, unknownLines, isStopped: false };
-  const progress = new Progress({ unit: 'tokens', total: source.total });
+  const progress = new Progress({ unit: 'token', total: source.total });
   let isLong = false;
   try {
     for await (const batch of source.batches()) {

@@ -16,13 +16,13 @@ import { KeyringFollower } from '../service/keys/keyring-follower.ts';
 import { kekSourceOf } from '../service/keys/open-keys.ts';
 import { type Imported, Importer, isRefusal, type Pair } from '../service/records/import.ts';
 import { settled, type Vault } from '../service/vault.ts';
+import { count } from '../terminal.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE, type Durable } from '../types.ts';
 import { decoderFor } from './age-files.ts';
 import { audited } from './audited.ts';
 import {
   addFormat,
   contradictionOf,
-  count,
   EXIT_REJECTED,
   type FileOptions,
   formatFor,
@@ -102,7 +102,7 @@ async function importPairs(
   const kek = kekSourceOf(vaultOptions);
   const follower = new KeyringFollower(vault.wrappedKeys, kek, vault.plainKeys);
   const source = await sourceOf(file, options);
-  const progress = new Progress({ unit: 'pairs', total: source.pairs });
+  const progress = new Progress({ unit: 'pair', total: source.pairs });
   const tally: Tally = { rejected: 0, imported: 0, already_known: 0, detokenize_only: 0 };
   const startedAtMs = performance.now();
   const work = async (stop: AbortSignal) => {

@@ -4,6 +4,7 @@ import { newKekSettings } from '../config/config.ts';
 import type { VaultOptions } from '../options.ts';
 import { kekSourceOf } from '../service/keys/open-keys.ts';
 import type { Vault } from '../service/vault.ts';
+import { count } from '../terminal.ts';
 import {
   acting,
   command,
@@ -74,7 +75,7 @@ async function status(vault: Vault, options: OutputOptions): Promise<void> {
     key.is_primary ? 'primary' : key.closed_at === null ? '' : 'closed',
     key.kek_id,
     time(key.created_at),
-    key.records === null ? '' : `${key.is_estimate ? 'about ' : ''}${key.records}`,
+    key.records === null ? '' : `${key.is_estimate ? 'about ' : ''}${count(key.records)}`,
   ]);
   const headings = ['KEY', 'VERSION', '', 'WRAPPED BY KEK', 'CREATED', 'RECORDS'];
   printTable(options, keys, { headings, rows });
@@ -107,7 +108,7 @@ async function rewrap(vaultOptions: VaultOptions, next: KekSettings, options: Ou
   return printDone(
     options,
     rewrapped,
-    `${keys === 0 ? 'Nothing changed: all keys are already' : `${keys} keys are now`} wrapped by the key-encryption key ${kekId}. What to do next:
+    `${keys === 0 ? 'Nothing changed: all keys are already' : `${count(keys, 'key')} now`} wrapped by the key-encryption key ${kekId}. What to do next:
 1. Back up the new key-encryption key, and replace the old one with it on all nodes.
    Running nodes keep working, but cannot start again with the old one.
 2. Run on each node: standin doctor

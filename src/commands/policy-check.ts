@@ -3,7 +3,7 @@ import { OperatorError } from '../errors.ts';
 import type { ParsedPolicy } from '../policy/parse.ts';
 import type { DeclaredPolicy } from '../policy/policy.ts';
 import type { ClientView } from '../service/policies.ts';
-import { shown } from '../terminal.ts';
+import { count, shown } from '../terminal.ts';
 import { command, config, type OutputOptions, print, printTable, withVault } from './command.ts';
 import {
   consequenceLine,
@@ -52,9 +52,10 @@ export function addCheck(policy: Command): void {
       const added = options.record === undefined ? {} : await recordOf(options.record, checked);
       if (!options.clients) return report(file, parsed, checked, added, options);
       await withVault(async (vault) => {
-        const { clientViews, planPolicy } = await policies();
-        const { consequences } = await planPolicy(vault, document, checked);
-        const clients = await clientViews(vault, checked);
+        const { clientViews, planningFacts, planOf } = await policies();
+        const [newest, all] = await planningFacts(vault);
+        const { consequences } = planOf(newest, all, document, checked);
+        const clients = clientViews(checked, all);
         await report(file, parsed, checked, { ...added, clients, consequences }, options);
       });
     });
@@ -69,7 +70,7 @@ async function recordOf(file: string, policy: DeclaredPolicy): Promise<Added> {
 function reportMistakes(file: string, { mistakes }: ParsedPolicy, options: OutputOptions): void {
   const lines = mistakes.map((mistake) => shown(placed(file, mistake)));
   print(options, { is_valid: false, mistakes }, lines.join('\n'));
-  throw new OperatorError(`${mistakes.length} mistake${mistakes.length > 1 ? 's' : ''} found.`);
+  throw new OperatorError(`${count(mistakes.length, 'mistake')} found.`);
 }
 
 async function report(

@@ -1,3 +1,5 @@
+import { count, plural } from '../terminal.ts';
+
 const DRAW_INTERVAL_MS = 200;
 const LINE_INTERVAL_MS = 10_000;
 const BAR_CELLS = 24;
@@ -5,7 +7,7 @@ const BAR_CELLS = 24;
 const USUAL_COLUMNS = 80;
 
 interface ProgressOptions {
-  /** The counted things, for example `records`. */
+  /** A counted thing, for example `record`. */
   readonly unit: string;
   /** undefined: unknown. The bar then shows the share, if known. */
   readonly total?: number | undefined;
@@ -21,7 +23,7 @@ interface ProgressOptions {
  */
 export class Progress {
   readonly #unit: string;
-  readonly #total: number | undefined;
+  #total: number | undefined;
   #share: number | undefined;
   #firstShare: number | undefined;
   readonly #waitsFor: () => string | undefined;
@@ -65,8 +67,12 @@ export class Progress {
     this.#output.write(this.#output.isTTY ? `\r\x1b[K${line}\n` : `${line}\n`);
   }
 
-  /** Shows the last state and ends its line. Work that did nothing leaves no line. */
-  end(): void {
+  /**
+   * Shows the last state and ends its line. Work that did nothing leaves no line.
+   * @param isWhole all of the work is done, whatever was estimated
+   */
+  end(isWhole = false): void {
+    if (isWhole && this.#total !== undefined) this.#total = this.#done;
     if (this.#done > 0) this.#show();
     if (!this.#output.isTTY) return;
     if (this.#done > 0) this.#output.write('\n');
@@ -93,10 +99,11 @@ export class Progress {
     const rate = elapsedS > 0 ? this.#done / elapsedS : 0;
     const { share, leftS, of } = this.#part(elapsedS, rate);
     const wait = this.#waitsFor();
-    const done = `${format(this.#done)}${of} ${this.#unit}`;
+    const done = `${count(this.#done)}${of} ${plural(this.#total ?? this.#done, this.#unit)}`;
     const left = leftS === undefined ? '' : `, ${duration(leftS)} left`;
-    const inShort = wait === undefined ? `, ${format(Math.round(rate))}/s` : ', waiting';
-    const inFull = wait === undefined ? inShort + left : `, waiting: ${wait}`;
+    const perS = `, ${count(Math.round(rate))}/s`;
+    const inShort = wait === undefined ? perS : ', waiting';
+    const inFull = wait === undefined ? perS + left : `${rate > 0 ? perS : ''}, waiting: ${wait}`;
     if (share === undefined) return [done + inFull, done + inShort, done];
     const percent = `${Math.floor(share * 100)} %`.padStart(5);
     const lines = [inFull, inShort].map((end) => `${percent}  ${done}${end}`);
@@ -109,7 +116,7 @@ export class Progress {
       // An estimated or growing total must not be below the count.
       const total = Math.max(this.#total, this.#done);
       const leftS = rate > 0 ? (total - this.#done) / rate : undefined;
-      return { share: total === 0 ? 1 : this.#done / total, leftS, of: ` of ${format(total)}` };
+      return { share: total === 0 ? 1 : this.#done / total, leftS, of: ` of ${count(total)}` };
     }
     const share = this.#share;
     const gained = share === undefined || share === 1 ? 0 : share - this.#firstShare!;
@@ -120,10 +127,6 @@ export class Progress {
     const cells = Math.floor(share * BAR_CELLS);
     return this.#output.isTTY ? `[${'#'.repeat(cells).padEnd(BAR_CELLS, '.')}] ` : '';
   }
-}
-
-function format(number: number): string {
-  return number.toLocaleString('en-US');
 }
 
 /** `1 h 02 min`, `3 min 05 s`, `12 s` */

@@ -12,6 +12,7 @@ import {
   verify,
 } from '../service/records/verify.ts';
 import type { Vault } from '../service/vault.ts';
+import { count } from '../terminal.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE, restate } from '../types.ts';
 import {
   acting,
@@ -95,14 +96,14 @@ async function verifyRecords(
   const { result, listed, seconds } = await watched(vault, vaultOptions, options, verify);
   const { records, aliases, bad, by_kind: byKind, next } = result;
   const rest = next === undefined ? '' : ` The rest: standin verify --from ${next}`;
-  const beside = aliases === 0 ? '' : `; besides, ${aliases} aliases of imported tokens`;
+  const beside = aliases === 0 ? '' : `; besides, ${count(aliases, 'alias')} of imported tokens`;
   printPainted(
     options,
     {
       ...{ records, aliases, bad, bad_records: listed },
       ...{ by_kind: byKind, next: next ?? null, seconds },
     },
-    `${records} records were opened, ${bad} of them bad${beside}.${rest}${byKindText(byKind)}`,
+    `${count(records, 'record')} opened, ${count(bad)} of them bad${beside}.${rest}${byKindText(byKind)}`,
   );
   conclude(result, bad);
   // Imported here, so that help does not wait for the driver of the database.
@@ -115,7 +116,7 @@ async function verifyRecords(
 function byKindText(counts: readonly KindCount[]): string {
   if (counts.every(({ space, kind }) => space === DEFAULT_SPACE && kind === DEFAULT_KIND))
     return '';
-  const rows = counts.map(({ space, kind, records }) => [space || '-', kind, String(records)]);
+  const rows = counts.map(({ space, kind, records }) => [space || '-', kind, count(records)]);
   const table = tableText({ headings: ['SPACE', 'KIND', 'RECORDS'], rows });
   const stray = counts.filter((one) => one.has_client === false).map(({ space }) => space);
   const notes = [...new Set(stray)].map(
@@ -133,9 +134,7 @@ async function resealRecords(vault: Vault, vaultOptions: VaultOptions, options: 
   const done = printDone(
     options,
     restate(result, { key_version: keyVersion, resealed, bad, ...report }),
-    isComplete
-      ? `${resealed} records were resealed with key version ${keyVersion}.`
-      : `${resealed} records were resealed with key version ${keyVersion}. The rest: standin keyring reseal`,
+    `${count(resealed, 'record')} resealed with key version ${keyVersion}.${isComplete ? '' : ' The rest: standin keyring reseal'}`,
   );
   conclude(result, bad);
   return done;
@@ -147,7 +146,7 @@ type Work<T> = (vault: Vault, settings: ReadSettings) => Promise<T>;
  * Runs `work` with a progress bar until it ends or Ctrl-C stops it. Prints bad records as they are
  * found.
  */
-export async function watched<T>(
+export async function watched<T extends object>(
   vault: Vault,
   vaultOptions: VaultOptions,
   { rate, from }: Pick<RecordsOptions, 'rate' | 'from'>,
@@ -158,7 +157,7 @@ export async function watched<T>(
     kekSourceOf(vaultOptions),
     vault.plainKeys,
   );
-  const progress = new Progress({ unit: 'records', total: await recordsFrom(vault, from) });
+  const progress = new Progress({ unit: 'record', total: await recordsFrom(vault, from) });
   const startedAtMs = performance.now();
   const listed: BadRecord[] = [];
   const onBad = (record: BadRecord) => {
@@ -166,14 +165,17 @@ export async function watched<T>(
     if (listed.length < MAX_LISTED) listed.push(record);
   };
   const onProgress = (records: number) => progress.advance(records);
+  let isWhole = false;
   try {
-    const result = await interruptible((stop) =>
-      work(vault, { from, rate, stop, follower, onBad, onProgress }),
-    );
+    const result = await interruptible(async (stop) => {
+      const end = await work(vault, { from, rate, stop, follower, onBad, onProgress });
+      isWhole = !stop.aborted && !('error' in end && end.error);
+      return end;
+    });
     const seconds = Math.round(performance.now() - startedAtMs) / 1000;
     return { result, listed, seconds };
   } finally {
-    progress.end();
+    progress.end(isWhole);
   }
 }
 
@@ -182,7 +184,7 @@ function conclude({ next, error }: PassEnd, bad: number): void {
   if (error !== undefined) throw error;
   if (bad > 0) {
     throw new OperatorError(
-      `${bad} bad ${bad === 1 ? 'record' : 'records'}. Restore their rows of standin.records from a backup (docs/operating/keys.md).`,
+      `${count(bad, 'bad record')}. Restore their rows of standin.records from a backup (docs/operating/keys.md).`,
     );
   }
   if (next !== undefined) process.exitCode = EXIT_INTERRUPTED;

@@ -1,4 +1,4 @@
-import { type Ask, BulkError, shownField } from '#bulk';
+import { type Ask, BulkError } from '#bulk';
 
 /** What follows the last `_` of a token. */
 const SUFFIX = /_[A-Za-z0-9]{1,16}$/;
@@ -36,7 +36,7 @@ export function refusingTokens(ask: Ask): Ask {
       const suffix = suffixOfTokens(values.filter(ofField), tokens.filter(ofField));
       if (suffix !== undefined)
         throw new BulkError(
-          `The field ${shownField(field)} has tokens already: all values in the first rows end in ${suffix}, as tokens of this vault do. Leave the field out, or add --retokenize to make tokens of tokens`,
+          `The field ${JSON.stringify(field)} has tokens already: all values in the first rows end in ${suffix}, as tokens of this vault do. Leave the field out, or add --retokenize to make tokens of tokens`,
         );
     }
     isChecked = true;

@@ -11,11 +11,11 @@ import type {
 } from '../options.ts';
 import { readSecret, readTrusted } from '../private-files.ts';
 import { jwtOptions, jwtProblems } from './jwt.ts';
-import { kekProblems, kekSettings, namesSource, parseKekSettings } from './kek.ts';
+import { KEK_SETTINGS, kekProblems, kekSettings, namesSource, parseKekSettings } from './kek.ts';
 import { parseSettings, problemsOf, type ValuesOf } from './setting.ts';
 import { SERVICE_SETTINGS, SETTINGS } from './settings.ts';
 import { tracingOptions } from './tracing.ts';
-import { unknownSettings } from './unknown.ts';
+import { misspeltGuards, unknownSettings } from './unknown.ts';
 
 type Values = ValuesOf<typeof SETTINGS>;
 
@@ -90,7 +90,18 @@ interface NewKek {
 export function newKekSettings({ file, env }: NewKek): KekSettings {
   const others = Object.entries(readEnvironment()).filter(([name]) => !name.startsWith('KEK_'));
   const named = env === undefined ? { KEK_FILE: file } : parseEnv(readText(env, readTrusted));
-  return parseKekSettings({ ...Object.fromEntries(others), ...named });
+  const misspelt = misspeltGuards(named);
+  if (misspelt.length > 0) throw new OperatorError(...misspelt);
+  return withEnvironment(parseKekSettings({ ...Object.fromEntries(others), ...named }));
+}
+
+/** A KEK_COMMAND gets the environment of the node without the secrets of its other parts. */
+function withEnvironment(kek: KekSettings): KekSettings {
+  if (kek.command === undefined) return kek;
+  const isOther = (name: string) =>
+    SETTINGS[name as keyof Values]?.isSecret && !Object.hasOwn(KEK_SETTINGS, name);
+  const rest = Object.entries(process.env).filter(([name]) => !isOther(name));
+  return { ...kek, environment: Object.fromEntries(rest) };
 }
 
 /** The service that a command calls. The command needs no other setting. */
@@ -140,6 +151,7 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
   const { values: config, problems: refused } = parseSettings(SETTINGS, environment);
   const problems = [
     ...removedSettings(environment),
+    ...misspeltGuards(environment),
     ...refused.values(),
     ...kekProblems(config, refused),
     ...jwtProblems(config, refused),
@@ -268,7 +280,7 @@ function vaultOptions(config: Values): VaultOptions {
     databaseUrl: config.DATABASE_URL,
     databaseConnections: config.DATABASE_CONNECTIONS,
     dataDir: config.DATA_DIR,
-    kek: kekSettings(config),
+    kek: withEnvironment(kekSettings(config)),
     token_suffix: config.TOKEN_SUFFIX,
     allowUnsafePostgres: config.ALLOW_UNSAFE_POSTGRES,
   };

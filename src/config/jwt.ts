@@ -37,6 +37,12 @@ export const JWT_SETTINGS = {
     matching(/^[\w.:/-]{1,128}$/),
     'Claim of a JWT that is the subject of a client.',
   ),
+  JWT_TYPE: setting(
+    undefined,
+    '1 to 64 letters, digits, `+`, `.` and `-`',
+    matching(/^[\w+.-]{1,64}$/),
+    'What a JWT must have in `typ`, such as `at+jwt` (RFC 9068). Not set: anything.',
+  ),
 } as const;
 
 type JwtValues = ValuesOf<typeof JWT_SETTINGS>;
@@ -52,7 +58,7 @@ export function jwtProblems(values: JwtValues, refused: ReadonlyMap<string, stri
         'JWT_ISSUER and JWT_AUDIENCE go together: set both or none.',
       ],
     ]),
-    ...(issuer === undefined ? alone(values, ['JWT_JWKS_URL'], 'JWT_ISSUER') : []),
+    ...(issuer === undefined ? alone(values, ['JWT_JWKS_URL', 'JWT_TYPE'], 'JWT_ISSUER') : []),
   ];
 }
 
@@ -60,5 +66,6 @@ export function jwtProblems(values: JwtValues, refused: ReadonlyMap<string, stri
 export function jwtOptions(values: JwtValues): JwtOptions | undefined {
   const { JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = values;
   if (issuer === undefined || audience === undefined) return undefined;
-  return { issuer, audience, jwksUrl: values.JWT_JWKS_URL, claim: values.JWT_CLIENT_CLAIM };
+  const { JWT_JWKS_URL: jwksUrl, JWT_CLIENT_CLAIM: claim, JWT_TYPE: type } = values;
+  return { issuer, audience, jwksUrl, claim, type };
 }

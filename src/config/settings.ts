@@ -21,7 +21,7 @@ import { TRACING_SETTINGS } from './tracing.ts';
 export const SERVICE_SETTINGS = {
   STANDIN_URL: secret(
     'http://127.0.0.1:8080',
-    'an http:// or https:// URL, without /api/v1',
+    'an http:// or https:// URL that ends before /api/v1: leave that out',
     httpBase,
     'Service that `standin tokenize` and `standin detokenize` call.',
   ),

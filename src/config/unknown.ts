@@ -22,28 +22,52 @@ const PREFIXES = [
 /** Kubernetes and Docker set such variables for a service, for example STANDIN_PORT. */
 const SERVICE_LINK = /_(SERVICE_(HOST|PORT)|PORT)(_|$)/;
 
+/** A start without one of these can be less safe than its operator means. */
+const GUARDS = Object.keys(SETTINGS).filter((name) =>
+  /^(ADMIN|AUDIT|JWT|KEK|OPS|TLS)_|^UNKNOWN_TOKEN_LIMIT$/.test(name),
+);
+
 /** Names that were probably meant as settings, in words. A misspelt limit must not be silent. */
 export function unknownSettings(environment: NodeJS.Dict<string>): string[] {
   return Object.keys(environment).flatMap((name) => {
-    if (Object.hasOwn(SETTINGS, name)) return [];
-    const upper = name.toUpperCase();
-    const meant = Object.keys(SETTINGS).find((setting) => isOneLetterOff(upper, setting));
+    if (Object.hasOwn(SETTINGS, name) || guardOf(name) !== undefined) return [];
+    const meant = Object.keys(SETTINGS).find((setting) => isNear(name.toUpperCase(), setting, 1));
     if (meant !== undefined) return [`${name} is not a setting. Did you mean ${meant}?`];
     const isOurs = PREFIXES.some((prefix) => name.startsWith(prefix)) && !SERVICE_LINK.test(name);
     return isOurs ? [`${name} is not a setting. List the settings with: standin config`] : [];
   });
 }
 
-/** Equal, or one letter more, less or different, or two neighbours swapped. */
-function isOneLetterOff(one: string, other: string): boolean {
-  let start = 0;
-  while (start < one.length && one[start] === other[start]) start++;
-  let [end, otherEnd] = [one.length, other.length];
-  while (end > start && otherEnd > start && one[end - 1] === other[otherEnd - 1]) {
-    end--;
-    otherEnd--;
-  }
-  const [left, right] = [one.slice(start, end), other.slice(start, otherEnd)];
-  const isSwapped = left.length === 2 && left === `${right[1]}${right[0]}`;
-  return (left.length <= 1 && right.length <= 1) || isSwapped;
+/** Names that were probably meant as settings that protect something: problems of a start. */
+export function misspeltGuards(environment: NodeJS.Dict<string>): string[] {
+  return Object.keys(environment).flatMap((name) => {
+    const meant = environment[name] ? guardOf(name) : undefined;
+    if (meant === undefined) return [];
+    return [
+      `${name} is not a setting. Did you mean ${meant}, which protects? Correct or unset it.`,
+    ];
+  });
+}
+
+/** The guard that a name misses by one or two letters. Not by the first: SSL_CERT_FILE is OpenSSL's. */
+function guardOf(name: string): string | undefined {
+  const upper = name.toUpperCase();
+  if (Object.hasOwn(SETTINGS, name) || SERVICE_LINK.test(name)) return undefined;
+  return GUARDS.find((guard) => upper[0] === guard[0] && isNear(upper, guard, 2));
+}
+
+/** Whether so many letters, at most, are missing, too many or different, or neighbours swapped. */
+function isNear(one: string, other: string, most: number): boolean {
+  let same = 0;
+  while (same < one.length && one[same] === other[same]) same++;
+  const [left, right] = [one.slice(same), other.slice(same)];
+  if (left === right) return true;
+  if (most === 0) return false;
+  const isSwapped = left.length > 1 && left[0] === right[1] && left[1] === right[0];
+  return (
+    isNear(left.slice(1), right.slice(1), most - 1) ||
+    isNear(left.slice(1), right, most - 1) ||
+    isNear(left, right.slice(1), most - 1) ||
+    (isSwapped && isNear(left.slice(2), right.slice(2), most - 1))
+  );
 }

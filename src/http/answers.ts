@@ -23,14 +23,8 @@ const LOGGED_ON_CHANGE: ReadonlySet<InternalReason> = new Set([
   'audit_unavailable',
 ]);
 
-const HEADERS = [
-  'content-type',
-  'application/json; charset=utf-8',
-  'cache-control',
-  'no-store',
-  'x-content-type-options',
-  'nosniff',
-] as const;
+const HEADERS = ['cache-control', 'no-store', 'x-content-type-options', 'nosniff'] as const;
+const JSON_HEADERS = ['content-type', 'application/json; charset=utf-8', ...HEADERS] as const;
 
 /**
  * Ends a request that succeeded, if the caller still has the rights to the answer. With
@@ -96,7 +90,8 @@ function itsTurn({ request: { socket }, response }: Exchange): Promise<void> {
 /** Judges the caller until the system has taken the whole response. */
 function watch(context: ServerContext, exchange: Exchange): void {
   const { writableEnded, writableLength } = exchange.response;
-  if (writableEnded && writableLength === 0) return;
+  // A response that waited for its turn until the connection ended gets no event of its own.
+  if (exchange.request.socket.destroyed || (writableEnded && writableLength === 0)) return;
   const cut = () => void cutUnlessRight(context, exchange);
   const timer = setInterval(cut, WATCH_INTERVAL_MS).unref();
   exchange.response.once('close', () => clearInterval(timer));
@@ -118,8 +113,9 @@ export function answerError(context: ServerContext, exchange: Exchange, error: u
     exchange.headers['Retry-After'] = String(retryAfterS);
   }
   if (endsConnection(exchange.request.socket, code)) exchange.isLast = true;
-  if (code === 'unauthorized') exchange.headers['WWW-Authenticate'] = challenge(exchange);
-  const answer = { status, body: JSON.stringify(body) };
+  const why = code === 'unauthorized' ? failure.message || UNKNOWN : undefined;
+  if (why !== undefined) exchange.headers['WWW-Authenticate'] = challenge(exchange, why);
+  const answer = { status, body: JSON.stringify(body), why };
   void audit(context, exchange, code, answer);
   end(context, exchange, answer);
 }
@@ -151,6 +147,7 @@ function end(context: ServerContext, exchange: Exchange, answer: Answer): void {
     status,
     values,
     duration_ms: Math.round(durationMs * 1000) / 1000,
+    why: answer.why,
   });
   context.recent.push(exchange, answer, durationMs);
   endSpan(exchange, answer);
@@ -163,7 +160,7 @@ function end(context: ServerContext, exchange: Exchange, answer: Answer): void {
 }
 
 function send({ id, headers, isLast, response }: Exchange, { status, body, bytes }: Answer): void {
-  const list = [...HEADERS, 'x-request-id', id];
+  const list = [...(status === 204 ? HEADERS : JSON_HEADERS), 'x-request-id', id];
   for (const name in headers) list.push(name, headers[name]!);
   if (isLast) list.push('connection', 'close');
   if (typeof body !== 'string') {
@@ -221,10 +218,16 @@ function callerErrorOf(error: unknown): CallerError | undefined {
   return isCut ? new CallerError('bad_request') : undefined;
 }
 
-/** RFC 6750 section 3: a parameter is required, and `error` only when a credential was sent. */
-function challenge({ request }: Exchange): string {
-  const sent = request.headers.authorization === undefined ? '' : ', error="invalid_token"';
-  return `Bearer realm="standin"${sent}`;
+/** Of a credential in the right form. Which of the three would say what the vault has. */
+const UNKNOWN = 'the API key or JWT is unknown, expired or revoked';
+
+/**
+ * RFC 6750 section 3: a parameter is required, and `error` only when a credential was sent.
+ * @param why without quotes and backslashes
+ */
+function challenge({ request }: Exchange, why: string): string {
+  const error = `, error="invalid_token", error_description="${why}"`;
+  return `Bearer realm="standin"${request.headers.authorization === undefined ? '' : error}`;
 }
 
 function hasBoundedBody({ bodyLimit }: ServerContext, { request }: Exchange): boolean {

@@ -14,22 +14,28 @@ interface Unsent {
   readonly sinceMs: number;
 }
 
+export interface ConnectionBound {
+  readonly connections: number;
+  /** Renews the number, which may change. */
+  look?(): void;
+}
+
 /**
  * Bounds the number of connections, and how long an answer waits for its reader. Node has no
  * time-out for readers: its idle time-out restarts with every byte taken.
  */
 export function boundConnections(
   server: Server,
-  descriptors: Descriptors,
-  onRefused: () => void,
-  onUnread: () => void,
+  bound: ConnectionBound,
+  onRefused?: () => void,
+  onUnread?: () => void,
 ): void {
   const unsent = new Map<Socket, Unsent | undefined>();
   let connections = 0;
   server.on('connection', (socket: Socket) => {
-    if (connections >= descriptors.connections) {
+    if (connections >= bound.connections) {
       socket.destroy();
-      onRefused();
+      onRefused?.();
       return;
     }
     connections++;
@@ -42,13 +48,13 @@ export function boundConnections(
     socket.once('close', () => unsent.delete(socket));
   });
   const look = setInterval(() => {
-    descriptors.look();
+    bound.look?.();
     const nowMs = performance.now();
     for (const [socket, before] of unsent) {
       const now = unsentOf(socket, before, nowMs);
       if (now !== undefined && nowMs - now.sinceMs > UNREAD_TIMEOUT_MS) {
         socket.destroy();
-        onUnread();
+        onUnread?.();
       } else if (now !== before) unsent.set(socket, now);
     }
   }, LOOK_INTERVAL_MS);
@@ -78,7 +84,7 @@ const OPEN_FILES = /^Max open files +(\d+|unlimited) /m;
  * Derives the number of callers from the limit of file descriptors. The limit can change while the
  * process runs. If it cannot be read, the last one stays.
  */
-export class Descriptors {
+export class Descriptors implements ConnectionBound {
   readonly #reserve: number;
   #connections = MOST_CONNECTIONS;
 
@@ -127,8 +133,13 @@ export function endsConnection(socket: Socket, code: CallerErrorCode): boolean {
     unauthorized.set(socket, count);
     isLast = count >= MAX_UNAUTHORIZED;
   }
-  if (isLast) ending.add(socket);
+  if (isLast) endConnection(socket);
   return isLast;
+}
+
+/** Further requests on the connection are not done. The current answer must say that it closes. */
+export function endConnection(socket: Socket): void {
+  ending.add(socket);
 }
 
 /** Whether the connection is ending. Further requests and parser errors on it are ignored. */

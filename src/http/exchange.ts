@@ -114,6 +114,8 @@ export interface Answer {
   readonly status: number;
   /** JSON without LINE_END. A large answer is a stream with LINE_END. */
   readonly body: string | Readable;
+  /** Of a 401, whose body may not say it: what is wrong with the credential. */
+  readonly why?: string | undefined;
   /** Content-Length of a large answer. */
   readonly bytes?: number;
   /** Number of values in the answer. */

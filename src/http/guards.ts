@@ -12,17 +12,18 @@ import type { LimitName } from '../types.ts';
 import type { ServerContext } from './context.ts';
 import type { Exchange } from './exchange.ts';
 import { MAX_HEADERS } from './listener.ts';
+import { earlyBytes } from './pipelining.ts';
 import { LIMIT_CODES, MESSAGES } from './schema.ts';
 
-/** RFC 9110 section 5.6.6: a semicolon needs no parameter after it. */
-const MEDIA_TYPE = /^application\/json *(?:; *(?:[\w.-]+=(?:[\w.-]+|"[\w.-]+") *)?)*$/i;
-const CHARSET = /; *charset="?([\w.-]+)/gi;
+/** RFC 9110 sections 5.6.2 to 5.6.6: a semicolon needs no parameter after it. */
+const PARAMETER = /([\w!#$%&'*+.^`|~-]+)=([\w!#$%&'*+.^`|~-]+|"(?:[^"\\]|\\.)*")/;
+const MEDIA_TYPE = new RegExp(`^application/json *(?:; *(?:${PARAMETER.source} *)?)*$`, 'i');
+const PARAMETERS = new RegExp(PARAMETER, 'g');
+const UTF_8 = /^"?utf-?8"?$/i;
 /** The characters of RFC 3986 section 3.2.2 and of a port, in any order. */
 const HOST = /^[\w.~!$&'()*+,;=%:[\]-]*$/;
 /** A client has at least one of them. */
 const OPERATIONS = ['tokenize', 'detokenize', 'lookup'] as const;
-/** The most that Node reads of a body before anybody asks for it. */
-const MAX_EARLY_BYTES = 65_536;
 
 /** Refuses requests that Node accepts but HTTP forbids. */
 export function checkProtocol(request: IncomingMessage): void {
@@ -89,7 +90,8 @@ function checkOpen(context: ServerContext): void {
 function authenticate(context: ServerContext, exchange: Exchange): Caller | Promise<Caller> {
   const { headers, rawHeaders } = exchange.request;
   // Node keeps the first of two Authorization headers, but a proxy may have checked the other.
-  if (countOf(rawHeaders, 'authorization') > 1) throw new CallerError('unauthorized');
+  if (countOf(rawHeaders, 'authorization') > 1)
+    throw new CallerError('unauthorized', 'more than one Authorization header');
   const caller = context.authenticator.authenticate(headers.authorization);
   return caller instanceof Promise ? holdUnknown(context, exchange, caller) : caller;
 }
@@ -108,7 +110,9 @@ function admitCaller(
     checkLimits(context, exchange, admission);
     checkMedia(exchange.request, context.bodyLimit);
     checkRoom(context, exchange);
-    if (exchange.request.headers.expect !== undefined) exchange.response.writeContinue();
+    const { headers, httpVersion } = exchange.request;
+    // RFC 9110 section 10.1.1: a caller of HTTP/1.0 would take it for the answer.
+    if (headers.expect !== undefined && httpVersion !== '1.0') exchange.response.writeContinue();
     return caller;
   };
   const admission = context.limits.admit(caller.client, operation);
@@ -122,11 +126,7 @@ async function holdUnknown(
   caller: Promise<Caller>,
 ): Promise<Caller> {
   const held = budget.open(undefined);
-  const bytes = Math.min(
-    Number(request.headers['content-length'] ?? MAX_EARLY_BYTES),
-    MAX_EARLY_BYTES,
-  );
-  if (!budget.grow(held, bytes)) {
+  if (!budget.grow(held, earlyBytes(request))) {
     // Nobody waits for this promise. The look-up continues for other requests with the same key.
     caller.catch(() => {});
     throw new CallerError('overloaded', '', 1);
@@ -172,7 +172,9 @@ function checkMedia({ headers, rawHeaders }: IncomingMessage, bodyLimit: number)
 
 function isJson(type: string | undefined): boolean {
   if (type === undefined || !MEDIA_TYPE.test(type)) return false;
-  return [...type.matchAll(CHARSET)].every(([, charset]) => /^utf-?8$/i.test(charset!));
+  return [...type.matchAll(PARAMETERS)].every(
+    ([, name, value]) => name!.toLowerCase() !== 'charset' || UTF_8.test(value!),
+  );
 }
 
 function countOf(rawHeaders: readonly string[], name: string): number {

@@ -2,7 +2,7 @@ import { createServer, type RequestListener, type Server, type ServerOptions } f
 import { createServer as createTlsServer, type ServerOptions as TlsOptions } from 'node:https';
 import type { Server as TlsServer } from 'node:tls';
 import type { TlsPem } from '../types.ts';
-import { boundConnections, type Descriptors } from './connections.ts';
+import { boundConnections, type ConnectionBound } from './connections.ts';
 
 /**
  * A client that sends its handshake, headers or body too slowly is cut off after these. Node checks
@@ -31,29 +31,31 @@ const HTTP: ServerOptions = {
 };
 
 export interface ConnectionCounts {
-  readonly handshakeFailure: (reason: string) => void;
-  readonly connectionRefused: () => void;
-  readonly unreadAnswer: () => void;
+  readonly handshakeFailure?: (reason: string) => void;
+  readonly connectionRefused?: () => void;
+  readonly unreadAnswer?: () => void;
 }
 
 /**
- * Creates the server of the public listener with all its bounds.
+ * Creates the server of a listener with all its bounds.
  * @param pem undefined: no TLS
  * @param count counts connections that never become a request
  */
 export function createListener(
   handler: RequestListener,
   pem: TlsPem | undefined,
-  descriptors: Descriptors,
-  count: ConnectionCounts,
+  bound: ConnectionBound,
+  count: ConnectionCounts = {},
 ): Server {
   const server =
     pem === undefined ? createServer(HTTP, handler) : createTlsServer(tlsOptions(pem), handler);
   server.maxHeadersCount = MAX_HEADERS;
+  // A caller that has sent its last request still gets the answers.
+  (server as { httpAllowHalfOpen?: boolean }).httpAllowHalfOpen = true;
   server.on('tlsClientError', (error: NodeJS.ErrnoException) =>
-    count.handshakeFailure(REASONS[error.code ?? ''] ?? 'other'),
+    count.handshakeFailure?.(REASONS[error.code ?? ''] ?? 'other'),
   );
-  boundConnections(server, descriptors, count.connectionRefused, count.unreadAnswer);
+  boundConnections(server, bound, count.connectionRefused, count.unreadAnswer);
   return server;
 }
 

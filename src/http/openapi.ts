@@ -1,4 +1,4 @@
-import { type Facts, openApiDocument, referencePage, STYLE } from '#openapi';
+import { type Facts, openApiDocument, referenceHtml } from '#openapi';
 import { CALLER_ERRORS, INTERNAL_REASONS } from '../errors.ts';
 import type { InterfaceVersion } from './context.ts';
 import { METHODS } from './routes.ts';
@@ -25,17 +25,18 @@ interface ApiPage {
   readonly body: string;
 }
 
-/** The pages of the ops listener about the interface, by path. */
-export function apiPages(settings: DocumentSettings, url: string): Record<string, ApiPage> {
+/** The interface for the ops listener: for programs, and for the console. */
+export function apiPages(
+  settings: DocumentSettings,
+  url: string,
+): Record<'document' | 'reference', ApiPage> {
   const page = (type: string, body: string): ApiPage => ({
     content_type: `${type}; charset=utf-8`,
     body,
   });
-  const reference = referencePage(openApiDocument(factsOf(settings, url)));
   return {
-    '/openapi.json': page('application/json', documentText(settings, url)),
-    '/reference': page('text/html', reference),
-    '/reference.css': page('text/css', STYLE),
+    document: page('application/json', documentText(settings, url)),
+    reference: page('text/html', referenceHtml(openApiDocument(factsOf(settings, url)))),
   };
 }
 

@@ -1,11 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { STATUS_CODES } from 'node:http';
+import { type Server, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { CALLER_ERRORS, type CallerErrorCode } from '../errors.ts';
-import type { Log } from '../log.ts';
-import type { Metrics } from '../metrics.ts';
 import { isEnding } from './connections.ts';
 import { LINE_END } from './exchange.ts';
+import { refuseAfterAnswers } from './pipelining.ts';
 
 const CODES: Record<string, CallerErrorCode> = {
   HPE_HEADER_OVERFLOW: 'headers_too_large',
@@ -14,25 +13,31 @@ const CODES: Record<string, CallerErrorCode> = {
 };
 
 /**
- * Answers requests that Node's HTTP parser refuses, in the form of all other errors. Then the
- * connection closes.
+ * Answers requests that Node's HTTP parser refuses, in the form of all other errors and after the
+ * answers to the requests before. Then the connection closes.
  */
-export function parserErrorHandler(log: Log, metrics: Metrics) {
-  return (error: NodeJS.ErrnoException, socket: Socket): void => {
+export function refuseUnparsed(
+  server: Server,
+  onRefused?: (requestId: string, status: number, code: string) => void,
+): void {
+  const refuse = (socket: Socket, code: string) => {
     if (isEnding(socket)) return;
-    // Any other error is one of the connection, such as a reset or a failed TLS handshake.
-    if (!/^(HPE|ERR_HTTP)_/.test(error.code ?? '') || !socket.writable) {
-      socket.destroy();
-      return;
-    }
-    const code = CODES[error.code ?? ''] ?? 'bad_request';
-    const { status, message } = CALLER_ERRORS[code];
-    const requestId = randomUUID();
-    metrics.request('none', status, 0);
-    log.info({ request_id: requestId, status, error: error.code });
-    const body = `${JSON.stringify({ error: code, message })}${LINE_END}`;
-    socket.end(rawAnswer(status, body, requestId), () => socket.destroy());
+    refuseAfterAnswers(socket, () => {
+      if (!socket.writable) return void socket.destroy();
+      const { status, message } = CALLER_ERRORS[CODES[code] ?? 'bad_request'];
+      const requestId = randomUUID();
+      onRefused?.(requestId, status, code);
+      const body = JSON.stringify({ error: CODES[code] ?? 'bad_request', message }) + LINE_END;
+      socket.end(rawAnswer(status, body, requestId), () => socket.destroy());
+    });
   };
+  server.on('clientError', ({ code = '' }: NodeJS.ErrnoException, socket: Socket) => {
+    // Any other error is one of the connection, such as a reset or a failed TLS handshake.
+    if (/^(HPE|ERR_HTTP)_/.test(code)) refuse(socket, code);
+    else socket.destroy();
+  });
+  // Without a listener, Node closes the connection without an answer.
+  server.on('connect', (_, socket: Socket) => refuse(socket, 'HPE_INVALID_METHOD'));
 }
 
 /** A whole HTTP/1.1 answer for a request without a response object. */

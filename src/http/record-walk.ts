@@ -88,8 +88,7 @@ export class RecordWalk {
   }
 
   #object(at: number, node: PathNode | undefined): number {
-    if (node?.names.size === 0)
-      throw problem(this.#step, 'must be a string or null, not an object; the policy names it');
+    if (node?.names.size === 0) throw this.#wrong(node, 'an object');
     return this.#members(at, (name, from) => {
       const inner = node?.names.get(name);
       if (inner === undefined && node !== undefined) this.#options.onUnnamed?.(node, name);
@@ -98,8 +97,7 @@ export class RecordWalk {
   }
 
   #array(at: number, node: PathNode | undefined): number {
-    if (node !== undefined && node.every === undefined && node.indexes.size === 0)
-      throw problem(this.#step, 'must be a string or null, not an array; the policy names it');
+    if (node !== undefined && !hasItems(node)) throw this.#wrong(node, 'an array');
     let next = this.#skipSpace(at + 1);
     for (let i = 0; this.#text.charCodeAt(next) !== CLOSE_ARRAY; i++) {
       const inner = node?.every ?? node?.indexes.get(i);
@@ -131,8 +129,7 @@ export class RecordWalk {
 
   #string(start: number, node: PathNode | undefined): number {
     const end = stringEnd(this.#text, start);
-    if (node?.isValue === false)
-      throw problem(this.#step, 'must not be a string: the policy names something inside it');
+    if (node?.isValue === false) throw this.#wrong(node, 'a string');
     if (end - start === BLANK_LENGTH) return end;
     const { maxPlaces } = this.#options;
     if (node === undefined) this.#checkElsewhere();
@@ -169,14 +166,18 @@ export class RecordWalk {
   }
 
   #literal(at: number, node: PathNode | undefined): number {
-    if (node !== undefined && this.#text[at] !== 'n') throw this.#wrong(at);
+    const first = this.#text[at];
+    if (node !== undefined && first !== 'n')
+      throw this.#wrong(node, first === 't' || first === 'f' ? 'a boolean' : 'a number');
     return this.#literalEnd(at);
   }
 
-  #wrong(at: number): Error {
-    const isBoolean = this.#text[at] === 't' || this.#text[at] === 'f';
-    const type = isBoolean ? 'boolean' : 'number';
-    return problem(this.#step, `must be a string or null, not a ${type}; the policy names it`);
+  #wrong(node: PathNode, given: string): Error {
+    const containers = [node.names.size > 0 && 'an object', hasItems(node) && 'an array'];
+    const wanted = node.isValue ? ['a string'] : containers.filter((one) => one);
+    const named = node.isValue ? 'it' : 'something inside it';
+    const words = `must be ${wanted.join(' or ')} or null, not ${given}; the policy names ${named}`;
+    return problem(this.#step, words);
   }
 
   #read(start: number, end: number): string {
@@ -231,6 +232,10 @@ export class RecordWalk {
     }
     return next;
   }
+}
+
+function hasItems({ every, indexes }: PathNode): boolean {
+  return every !== undefined || indexes.size > 0;
 }
 
 function tooMany(maxPlaces: number): Error {

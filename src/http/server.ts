@@ -8,7 +8,7 @@ import { checkProtocol } from './guards.ts';
 import { healthHandler, livenessHandler } from './health.ts';
 import { createListener } from './listener.ts';
 import { lookupHandler } from './lookup.ts';
-import { parserErrorHandler } from './parser-errors.ts';
+import { refuseUnparsed } from './parser-errors.ts';
 import { inTurn } from './pipelining.ts';
 import { policyHandler } from './policy.ts';
 import { dataOf } from './request-data.ts';
@@ -35,7 +35,7 @@ export function createHttpServer(context: ServerContext): Server {
     '/health/live': livenessHandler,
   };
   // Every request passes the bounds of its connection and of the node before anything else.
-  const route = inTurn(shedding(context, serving(context, handlers)));
+  const route = inTurn(shedding(context, serving(context, handlers)), context.budget);
   const listener: RequestListener = (request, response) => {
     request.url = originForm(request.url!);
     route(request, response);
@@ -44,7 +44,10 @@ export function createHttpServer(context: ServerContext): Server {
   // Node would send 100 Continue before the API key is checked, so admission sends it.
   server.on('checkContinue', listener);
   server.on('checkExpectation', listener);
-  server.on('clientError', parserErrorHandler(context.log, context.metrics));
+  refuseUnparsed(server, (requestId, status, error) => {
+    context.metrics.request('none', status, 0);
+    context.log.info({ request_id: requestId, status, error });
+  });
   return server;
 }
 

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { isWellFormed } from '../http/guards.ts';
 import { Refusal } from './server.ts';
 import { Secret, Sessions, Tries } from './sessions.ts';
 
@@ -6,8 +7,6 @@ export const BEARER = /^bearer +([^\s]+)$/i;
 /** Loopback names, with an optional port. */
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i;
 const SESSION_MS = 12 * 3_600_000;
-/** The characters of a host (RFC 3986, section 3.2.2) and a port, in any order. */
-const HOST = /^[\w.~!$&'()*+,;=%:[\]-]*$/;
 
 /** Decides which requests the ops listener answers. */
 export class Access {
@@ -23,7 +22,7 @@ export class Access {
   constructor(token: string | undefined, isSecure = false) {
     if (token === undefined) return;
     this.#secret = new Secret(token);
-    this.sessions = new Sessions({ cookie: 'standin_console', durationMs: SESSION_MS, isSecure });
+    this.sessions = new Sessions({ name: 'console', durationMs: SESSION_MS, isSecure });
   }
 
   isToken(text: string): boolean {
@@ -36,22 +35,22 @@ export class Access {
    * listener, by pointing the name of its own host here (DNS rebinding).
    * @throws Refusal
    */
-  checkHost({ headers: { host }, headersDistinct }: IncomingMessage): void {
-    if (this.sessions === undefined && !LOOPBACK.test(host ?? '')) {
+  checkHost(request: IncomingMessage): void {
+    if (this.sessions === undefined && !LOOPBACK.test(request.headers.host ?? '')) {
       throw new Refusal(
         421,
         'misdirected',
         'Without OPS_TOKEN this listener answers only to localhost, 127.0.0.1 and [::1] in the Host header. Use one of them, or set OPS_TOKEN.',
       );
     }
-    if ((headersDistinct.host?.length ?? 0) > 1 || !HOST.test(host ?? '')) {
+    if (!isWellFormed(request)) {
       throw new Refusal(400, 'bad_request', 'Send one Host header with a name and a port.');
     }
   }
 
-  isAllowed({ headers: { authorization, cookie } }: IncomingMessage): boolean {
-    if (this.sessions === undefined || this.sessions.find(cookie)) return true;
-    const token = BEARER.exec(authorization ?? '')?.[1];
+  isAllowed({ headers }: IncomingMessage): boolean {
+    if (this.sessions === undefined || this.sessions.find(headers)) return true;
+    const token = BEARER.exec(headers.authorization ?? '')?.[1];
     return token !== undefined && this.isToken(token);
   }
 
@@ -67,12 +66,11 @@ export class Access {
  * For requests that change something: another site can make a browser send them with its cookies.
  * Programs send neither header. Browsers send only `Origin` over HTTP in clear. @throws Refusal
  */
-export function checkSameOrigin({ headers }: IncomingMessage): void {
+export function checkSameOrigin({ headers, socket }: IncomingMessage): void {
   const { origin, host, 'sec-fetch-site': site } = headers;
+  const own = `${'encrypted' in socket ? 'https' : 'http'}://${host?.toLowerCase()}`;
   const isOwn =
-    site === undefined
-      ? origin === undefined || hostOf(origin) === host?.toLowerCase()
-      : site === 'same-origin';
+    site === undefined ? origin === undefined || origin === own : site === 'same-origin';
   if (!isOwn)
     throw new Refusal(403, 'cross_origin', 'Only pages of this listener may send this request.');
 }
@@ -92,6 +90,10 @@ export function checkNotEmbedded(request: IncomingMessage): void {
   if (site !== 'none' && !isFollowed) checkSameOrigin(request);
 }
 
-function hostOf(origin: string): string | undefined {
-  return URL.canParse(origin) ? new URL(origin).host : undefined;
+/** For requests that change something with a session: programs have none. @throws Refusal */
+export function checkIsPage(request: IncomingMessage): void {
+  const { origin, 'sec-fetch-site': site } = request.headers;
+  if (origin === undefined && site === undefined)
+    throw new Refusal(403, 'cross_origin', 'A session is for the console: send a token instead.');
+  checkSameOrigin(request);
 }

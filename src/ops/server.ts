@@ -1,7 +1,11 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { finished } from 'node:stream/promises';
+import { endConnection } from '../http/connections.ts';
+import { createListener } from '../http/listener.ts';
+import { refuseUnparsed } from '../http/parser-errors.ts';
+import { inTurn } from '../http/pipelining.ts';
 import type { Metrics } from '../metrics.ts';
+import type { ByteBudget } from '../service/limits/byte-budget.ts';
 import type { TlsPem } from '../types.ts';
 import type { Access } from './access.ts';
 
@@ -36,7 +40,8 @@ interface OpsServerOptions {
   /** Answers paths below /admin/, and decides who may; undefined: there are none. */
   readonly admin: Handler | undefined;
   /** undefined: HTTP in clear. */
-  readonly tls: Pick<TlsPem, 'certificate' | 'key'> | undefined;
+  readonly tls: TlsPem | undefined;
+  readonly budget: ByteBudget;
   /** Called for failures that are not the caller's fault. */
   readonly onFailure: (error: unknown) => void;
 }
@@ -54,13 +59,12 @@ export class Refusal extends Error {
   }
 }
 
-const TIMEOUTS = {
-  headersTimeout: 10_000,
-  requestTimeout: 10_000,
-  keepAliveTimeout: 72_000,
-  connectionsCheckingInterval: 1_000,
-};
 const MAX_CONNECTIONS = 500;
+/** Of a connection: operators' tools wait for an answer before the next request. */
+const MAX_IN_HAND = 1;
+const MAX_AHEAD = 16;
+/** A caller who guesses, or whom a browser or proxy sends here by mistake, has to connect again. */
+const ENDING = ['bad_request', 'misdirected', 'too_many', 'unauthorized'];
 /** On every answer: pages load nothing from other sites, and no other site can embed them. */
 const HEADERS = {
   'Cache-Control': 'no-store',
@@ -74,7 +78,7 @@ const HEADERS = {
 
 /** The ops listener: for operators and their tools, never for callers. */
 export function createOpsServer(options: OpsServerOptions): Server {
-  const { metrics, onFailure, tls } = options;
+  const { metrics, onFailure, tls, budget } = options;
   const routes = new Map(options.routes);
   for (const [path, page] of options.pages) routes.set(path, pageRoute(page));
   routes.set('/metrics', {
@@ -90,11 +94,10 @@ export function createOpsServer(options: OpsServerOptions): Server {
       refuse(request, response, refusal ?? UNEXPECTED);
     });
   };
-  const server =
-    tls === undefined
-      ? createServer(TIMEOUTS, listener)
-      : createTlsServer({ ...TIMEOUTS, cert: tls.certificate, key: tls.key }, listener);
-  server.maxConnections = MAX_CONNECTIONS;
+  // The callers' listener shares this event loop, so the same bounds hold here.
+  const route = inTurn(listener, budget, MAX_IN_HAND, MAX_AHEAD);
+  const server = createListener(route, tls, { connections: MAX_CONNECTIONS });
+  refuseUnparsed(server);
   return server;
 }
 
@@ -151,6 +154,10 @@ function refuse(request: IncomingMessage, response: ServerResponse, refusal: Ref
   if (response.headersSent) return void response.destroy();
   const isAdmin = isForAdmin(request);
   const realm = isAdmin ? 'standin admin' : 'standin ops';
+  if (ENDING.includes(code)) {
+    endConnection(request.socket);
+    response.setHeader('Connection', 'close');
+  }
   if (status === 401) response.setHeader('WWW-Authenticate', `Bearer realm="${realm}"`);
   if (isAdmin || pathOf(request).startsWith('/console/')) {
     answerJson(response, status, { error: code, message });
@@ -161,7 +168,7 @@ function isForAdmin(request: IncomingMessage): boolean {
   return pathOf(request).startsWith('/admin/');
 }
 
-function pathOf({ url }: IncomingMessage): string {
+export function pathOf({ url }: IncomingMessage): string {
   return url!.split('?', 1)[0]!;
 }
 

@@ -1,4 +1,6 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import { SESSION_HEADERS, type SignedIn } from '#console';
 
 /** A secret that a caller must know. */
 export class Secret {
@@ -67,11 +69,24 @@ export class Tries {
 const MAX_SESSIONS = 100;
 
 interface SessionOptions {
-  /** Name of the cookie. */
-  readonly cookie: string;
+  /** Gives the cookie and the header their names. */
+  readonly name: keyof typeof SESSION_HEADERS;
   readonly durationMs: number;
   /** Whether browsers send the cookie over TLS only. Over HTTP in clear, they would not send it. */
   readonly isSecure: boolean;
+}
+
+interface Session<T> {
+  readonly about: T;
+  readonly endsAtMs: number;
+  readonly pageSecret: Secret;
+}
+
+/** What signs a browser in. See SESSION_HEADERS. */
+interface BegunSession {
+  /** The value of Set-Cookie. */
+  readonly cookie: string;
+  readonly signedIn: SignedIn;
 }
 
 /** Signed-in browsers. Sessions are only in memory, so a restart signs everybody out. */
@@ -79,7 +94,7 @@ export class Sessions<T> {
   readonly #options: SessionOptions;
   readonly #now: () => number;
   /** By id, oldest session first. */
-  readonly #sessions = new Map<string, { readonly about: T; readonly endsAtMs: number }>();
+  readonly #sessions = new Map<string, Session<T>>();
 
   /** @param now milliseconds of a monotonic clock */
   constructor(options: SessionOptions, now: () => number = () => performance.now()) {
@@ -87,47 +102,46 @@ export class Sessions<T> {
     this.#now = now;
   }
 
-  /**
-   * Begins a session.
-   * @param about what `find` returns
-   * @returns the value of Set-Cookie
-   */
-  begin(about: T): string {
+  /** @param about what `find` returns */
+  begin(about: T): BegunSession {
     if (this.#sessions.size >= MAX_SESSIONS) {
       this.#sessions.delete(this.#sessions.keys().next().value!);
     }
     const { durationMs } = this.#options;
-    const id = randomBytes(32).toString('base64url');
-    this.#sessions.set(id, { about, endsAtMs: this.#now() + durationMs });
-    return this.#cookie(id, durationMs / 1000);
+    const [id, secret] = [randomText(), randomText()];
+    const endsAtMs = this.#now() + durationMs;
+    this.#sessions.set(id, { about, endsAtMs, pageSecret: new Secret(secret) });
+    return { cookie: this.#cookie(id, durationMs / 1000), signedIn: { page_secret: secret } };
   }
 
-  /**
-   * What the session is about; undefined: there is none.
-   * @param cookies the Cookie header of a request
-   */
-  find(cookies: string | undefined): T | undefined {
-    const session = this.#sessions.get(this.#idIn(cookies) ?? '');
-    return session !== undefined && this.#now() < session.endsAtMs ? session.about : undefined;
+  /** What the session of a request is about; undefined: there is none. */
+  find(headers: IncomingHttpHeaders): T | undefined {
+    const session = this.#sessions.get(this.#idIn(headers));
+    const secret = String(headers[SESSION_HEADERS[this.#options.name].toLowerCase()]);
+    if (session === undefined || !session.pageSecret.equals(secret)) return undefined;
+    return this.#now() < session.endsAtMs ? session.about : undefined;
   }
 
-  /** Ends a session. @returns the value of Set-Cookie that deletes the cookie */
-  end(cookies: string | undefined): string {
-    this.#sessions.delete(this.#idIn(cookies) ?? '');
+  /** Ends the session of a request. @returns the value of Set-Cookie that deletes the cookie */
+  end(headers: IncomingHttpHeaders): string {
+    if (this.find(headers) !== undefined) this.#sessions.delete(this.#idIn(headers));
     return this.#cookie('', 0);
   }
 
   #cookie(id: string, maxAgeS: number): string {
-    const { cookie, isSecure } = this.#options;
-    const text = `${cookie}=${id}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${maxAgeS}`;
+    const { name, isSecure } = this.#options;
+    const text = `standin_${name}=${id}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${maxAgeS}`;
     return isSecure ? `${text}; Secure` : text;
   }
 
-  #idIn(cookies: string | undefined): string | undefined {
-    const start = `${this.#options.cookie}=`;
-    return cookies
-      ?.split(/; */)
-      .find((one) => one.startsWith(start))
-      ?.slice(start.length);
+  /** '': no session. */
+  #idIn({ cookie = '' }: IncomingHttpHeaders): string {
+    const start = `standin_${this.#options.name}=`;
+    const found = cookie.split(/; */).find((one) => one.startsWith(start));
+    return found?.slice(start.length) ?? '';
   }
+}
+
+function randomText(): string {
+  return randomBytes(32).toString('base64url');
 }

@@ -18,9 +18,8 @@ type Known = Named & Pick<Client, 'can_detokenize' | 'disabled_at'>;
 
 /** More names are counted only. */
 const MAX_NAMES = 20;
-/** Names that a misspelt one is compared with, and their length. */
+/** Names that a misspelt one is compared with. */
 const MAX_NEAR = 1_000;
-const MAX_NEAR_CHARACTERS = 50;
 
 /**
  * What a policy lets out or takes away, a sentence each: what will be in clear or refused, who
@@ -151,11 +150,8 @@ function ofUnknownClients({ rights = {} }: DeclaredPolicy, all: readonly Named[]
   const known = new Set([OTHERS, ...all.flatMap((one) => [one.client_id, one.name])]);
   const missing = Object.keys(rights).filter((named) => !known.has(named));
   if (missing.length === 0) return [];
-  // Each is compared with each, letter by letter.
-  const names = all.map(nameOf).filter(({ length }) => length <= MAX_NEAR_CHARACTERS);
-  const near = missing
-    .slice(0, MAX_NAMES)
-    .map((named) => suggested(cut(named), names.slice(0, MAX_NEAR)));
+  const names = all.slice(0, MAX_NEAR).map(nameOf);
+  const near = missing.slice(0, MAX_NAMES).map((named) => suggested(cut(named), names));
   return [
     `No client of the vault is called ${listed([...near, ...missing.slice(MAX_NAMES)])}: nobody will have these rights.`,
   ];

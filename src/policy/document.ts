@@ -45,44 +45,62 @@ const MAX_LEVELS = 8;
  */
 const DISGUISES = /[^\P{Cc}\t\n\r]|[\p{Zl}\p{Zp}\p{Bidi_Control}]/gu;
 
+/** Thrown at the last mistake that is listed. What it costs to find more has no bound. */
+export class TooManyMistakes extends Error {}
+
 /** The values of a YAML 1.2 or JSON document, and what is wrong with it. */
 export class PolicyDocument {
   readonly mistakes: Mistake[] = [];
-  /** undefined: a mistake hides the rest. */
-  readonly root: Node | undefined;
   readonly #lines = new LineCounter();
 
-  constructor(text: string) {
+  /**
+   * @returns undefined: a mistake hides the rest
+   * @throws TooManyMistakes
+   */
+  read(text: string): Node | undefined {
     if (Buffer.byteLength(text) > MAX_DOCUMENT_BYTES) {
       const most = `${MAX_DOCUMENT_BYTES / 1024} KiB`;
       this.mistakes.push({ line: 1, column: 1, text: `a policy has at most ${most}` });
-      return;
+      return undefined;
     }
-    const parsed = parseDocument(text, {
-      schema: 'core',
-      resolveKnownTags: false,
-      // The search for equal names takes minutes for a document of this size.
-      uniqueKeys: false,
-      prettyErrors: false,
-      lineCounter: this.#lines,
-    });
+    const parsed = this.#parsed(text);
     this.#checkCharacters(text);
-    this.#addSyntax([...parsed.errors, ...parsed.warnings]);
+    this.#addSyntax(text, [...parsed.errors, ...parsed.warnings]);
     if (parsed.directives.yaml.version !== '1.2')
       this.add(0, 'the document says that it is not YAML 1.2: leave out the line %YAML');
-    if (this.mistakes.length > 0) return;
-    if (parsed.contents === null) this.add(0, 'the document is empty: write at least version: 1');
-    else this.root = this.#nodeOf(parsed.contents, 1);
+    if (this.mistakes.length > 0) return undefined;
+    if (parsed.contents !== null) return this.#nodeOf(parsed.contents, 1);
+    this.add(0, 'the document is empty: write at least version: 1');
+    return undefined;
   }
 
+  /** @throws TooManyMistakes */
   add(at: number, text: string): void {
-    if (this.mistakes.length >= MAX_MISTAKES) return;
     this.mistakes.push({ ...this.placeOf(at), text });
+    if (this.mistakes.length === MAX_MISTAKES) throw new TooManyMistakes();
   }
 
   placeOf(at: number): Omit<Mistake, 'text'> {
     const { line, col } = this.#lines.linePos(at);
     return { line: Math.max(1, line), column: Math.max(1, col) };
+  }
+
+  #parsed(text: string) {
+    const { stackTraceLimit } = Error;
+    // Every mistake is an Error, and its stack takes three quarters of the time.
+    Error.stackTraceLimit = 0;
+    try {
+      return parseDocument(text, {
+        schema: 'core',
+        resolveKnownTags: false,
+        // The search for equal names takes minutes for a document of this size.
+        uniqueKeys: false,
+        prettyErrors: false,
+        lineCounter: this.#lines,
+      });
+    } finally {
+      Error.stackTraceLimit = stackTraceLimit;
+    }
   }
 
   #checkCharacters(text: string): void {
@@ -93,11 +111,12 @@ export class PolicyDocument {
   }
 
   /** The first of each line: the others mostly follow from it. */
-  #addSyntax(problems: readonly YAMLError[]): void {
+  #addSyntax(text: string, problems: readonly YAMLError[]): void {
     const lines = new Set<number>();
     for (const problem of problems.toSorted((a, b) => a.pos[0] - b.pos[0])) {
-      const { line } = this.placeOf(problem.pos[0]);
-      if (!lines.has(line)) this.add(problem.pos[0], wordsOf(problem));
+      const [at] = problem.pos;
+      const { line } = this.placeOf(at);
+      if (!lines.has(line)) this.add(at, indentation(problem, text, line) ?? wordsOf(problem));
       lines.add(line);
     }
   }
@@ -168,14 +187,26 @@ const SYNTAX: Partial<Record<YAMLError['code'], string>> = {
   BAD_ALIAS: 'a name or a value that begins with * or & needs quotes: "*"',
   BAD_INDENT:
     'this line is not indented like those beside it: align them, or close the bracket before it',
-  BLOCK_AS_IMPLICIT_KEY:
-    'the next line is indented too far, or the value has a colon: align the lines, or write the value in quotes',
+  BLOCK_AS_IMPLICIT_KEY: 'this value has a colon: write it in quotes, or begin a new line with it',
+  BLOCK_IN_FLOW: 'a comma or a closing bracket is missing here',
   MULTILINE_IMPLICIT_KEY: 'this line must be a name, a colon, a space and a value',
   MULTIPLE_DOCS: 'there is a second document: leave out the line ---',
   RESOURCE_EXHAUSTION: 'the document is nested too deep',
   TAB_AS_INDENT: 'this line is indented with a tab: use spaces',
   TAG_RESOLVE_FAILED: 'a policy has no tags (!): leave the tag out',
 };
+
+/** Words for a line that seems to go on in the next one; undefined: the mistake is another. */
+function indentation({ code, pos: [at] }: YAMLError, text: string, line: number) {
+  if (code !== 'BLOCK_AS_IMPLICIT_KEY' || /:(?:\s|$)/.test(lineAt(text, at))) return undefined;
+  return `line ${line + 1} is indented more than line ${line}: align them`;
+}
+
+/** The rest of a line. */
+function lineAt(text: string, at: number): string {
+  const end = text.indexOf('\n', at);
+  return text.slice(at, end === -1 ? undefined : end);
+}
 
 function wordsOf({ code, message }: YAMLError): string {
   const [first = ''] = message.split('\n');

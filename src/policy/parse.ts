@@ -1,7 +1,15 @@
 import { addPath, BulkError, newTree } from '#bulk';
 import { defaultKind, kindProblems, kindWarnings } from '../shape/kind.ts';
 import { type KindSettings, SHAPES, type Shape } from '../shape/kind-settings.ts';
-import { cut, type Entry, type Mistake, type Node, PolicyDocument, unknown } from './document.ts';
+import {
+  cut,
+  type Entry,
+  type Mistake,
+  type Node,
+  PolicyDocument,
+  TooManyMistakes,
+  unknown,
+} from './document.ts';
 import {
   FORMAT_VERSION,
   KIND_NAME,
@@ -37,14 +45,22 @@ export interface ParsedPolicy {
  * `pass` by saying nothing
  */
 export function parsePolicy(text: string, isStored = false): ParsedPolicy {
-  const document = new PolicyDocument(text);
-  if (document.root === undefined)
-    return { policy: undefined, mistakes: document.mistakes, warnings: [] };
+  const document = new PolicyDocument();
   const parser = new PolicyParser(document, isStored);
-  const policy = parser.policyOf(document.root);
+  const policy = read(document, parser, text);
   const mistakes = document.mistakes.toSorted((a, b) => a.line - b.line || a.column - b.column);
   if (mistakes.length > 0) return { policy: undefined, mistakes, warnings: [] };
   return { policy, mistakes, warnings: parser.warnings };
+}
+
+function read(document: PolicyDocument, parser: PolicyParser, text: string) {
+  try {
+    const root = document.read(text);
+    return root && parser.policyOf(root);
+  } catch (error) {
+    if (error instanceof TooManyMistakes) return undefined;
+    throw error;
+  }
 }
 
 const CHOICES = Object.keys(ELSEWHERE) as Elsewhere[];

@@ -9,6 +9,7 @@ import type { Route } from '../ops/server.ts';
 import { AdminVault } from '../service/admin-vault.ts';
 import { getClient } from '../service/clients.ts';
 import { EveryKind } from '../service/every-kind.ts';
+import { readOffThread } from '../service/policy-work.ts';
 import type { ListenerOptions, PublicListener } from './public-listener.ts';
 
 interface OpenAdminOptions extends ListenerOptions {
@@ -29,7 +30,7 @@ export function openAdminApi(options: OpenAdminOptions): OpenAdminApi | undefine
   if (config.ADMIN_TOKEN === undefined) return undefined;
   const { shared } = listener;
   const adminVault = new AdminVault(vault, config.vault, config.ADMIN_DATABASE_URL);
-  const kinds = new EveryKind(vault, config.TOKEN_SUFFIX);
+  const kinds = new EveryKind(vault, config.TOKEN_SUFFIX, readOffThread);
   const routes = adminRoutes({
     openVault: adminVault.open,
     openForgetting: async () => ({ vault: await adminVault.open(), follower: keys, kinds }),

@@ -3,16 +3,15 @@ import { createServer } from 'node:net';
 import type { Config } from '../config/config.ts';
 import { listen } from '../http/listen.ts';
 import { renewCertificate } from '../http/listener.ts';
-import { apiPages } from '../http/openapi.ts';
 import { failureFields } from '../log.ts';
 import { Access } from '../ops/access.ts';
 import { CurrentState, type Facts } from '../ops/console/current-state.ts';
 import { EventStreams } from '../ops/console/events.ts';
 import { type OwnCertificate, PlaygroundForwarder } from '../ops/console/playground-forwarder.ts';
 import { PolicyInForce } from '../ops/console/policy-in-force.ts';
-import { consoleRoutes, readAssets } from '../ops/console/routes.ts';
+import { consoleRoutes, pagesOf } from '../ops/console/routes.ts';
 import { Sampler } from '../ops/console/sampler.ts';
-import { createOpsServer, type OpsPage } from '../ops/server.ts';
+import { createOpsServer } from '../ops/server.ts';
 import type { Certificate } from '../service/certificate.ts';
 import type { VaultSizes } from '../service/vault-size.ts';
 import type { TlsPem } from '../types.ts';
@@ -49,8 +48,8 @@ export async function checkOpsPort({ OPS_HOST, OPS_PORT }: Config): Promise<void
  */
 export async function openOpsListener(options: OpsListenerOptions): Promise<OpsListener> {
   const { config, metrics, certificate, sizes, log, listener } = options;
-  const { url: serviceUrl, shown } = listener;
-  const tls = config.OPS_TLS ? certificate?.pem : undefined;
+  const { url: serviceUrl, shown, shared } = listener;
+  const tls = config.OPS_TLS && certificate ? opsPem(certificate.pem) : undefined;
   const access = new Access(config.OPS_TOKEN, tls !== undefined);
   const sampler = new Sampler(() => metrics.sampled());
   const policy = new PolicyInForce(shown.policies, config.TOKEN_SUFFIX);
@@ -64,15 +63,12 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   });
   const admin = openAdminApi(options);
   const server = createOpsServer({
-    ...{ metrics, access, tls, admin: admin?.handle },
+    ...{ metrics, access, tls, budget: shared.budget, admin: admin?.handle },
     routes: new Map([
       ...consoleRoutes({ access, state, events, playground, recent: shown.recent, policy }),
       ...(admin?.signInRoutes ?? []),
     ]),
-    pages: new Map<string, OpsPage>([
-      ...readAssets(),
-      ...Object.entries(apiPages(config, serviceUrl)),
-    ]),
+    pages: pagesOf(config, serviceUrl),
     onFailure: (error) => log.error(failureFields(error), 'the ops listener could not answer'),
   });
   const scheme = tls === undefined ? 'http' : 'https';
@@ -83,7 +79,7 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   return {
     url,
     renew(pem) {
-      if (tls !== undefined) renewCertificate(server, { ...pem, clientCa: undefined });
+      if (tls !== undefined) renewCertificate(server, opsPem(pem));
     },
     async close() {
       sampler.stop();
@@ -109,6 +105,11 @@ function factsOf({ config, license, certificate }: OpsListenerOptions): Facts {
     licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
     certificateExpires: certificate && (() => certificate.expiresAt),
   };
+}
+
+/** Only callers show a certificate. */
+function opsPem(pem: TlsPem): TlsPem {
+  return { ...pem, clientCa: undefined };
 }
 
 function ownOf({ pem, der }: Certificate): OwnCertificate {

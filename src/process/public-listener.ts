@@ -22,6 +22,7 @@ import { ClientLimits } from '../service/limits/client-limits.ts';
 import { openBuckets } from '../service/limits/shared-buckets.ts';
 import { PolicyFollower, PolicyNotDurable } from '../service/policy-follower.ts';
 import { PolicyGate } from '../service/policy-gate.ts';
+import { readOffThread } from '../service/policy-work.ts';
 import { RecentRequests } from '../service/recent-requests.ts';
 import { VaultClient } from '../service/threads/vault-client.ts';
 import type { Vault } from '../service/vault.ts';
@@ -105,8 +106,8 @@ export class PublicListener {
     this.#isPortShared = isPortShared;
   }
 
-  /** What the admin API shares with callers. */
-  get shared(): Pick<ServerContext, 'vault' | 'policies' | 'audit' | 'state'> {
+  /** What the ops listener and the admin API share with callers. */
+  get shared(): Pick<ServerContext, 'vault' | 'policies' | 'audit' | 'state' | 'budget'> {
     return this.#context;
   }
 
@@ -220,12 +221,13 @@ async function openParts(options: ListenerOptions): Promise<Parts> {
 
 /** Logs each problem once, and again when it is solved. */
 function followedPolicies({ vault, log }: ListenerOptions): PolicyFollower {
-  return new PolicyFollower(new PolicyStore(vault.vital.keys), (problem) => {
+  const onChange = (problem: unknown) => {
     if (problem === undefined) return log.info({}, 'the policy can be read again');
     if (problem instanceof PolicyNotDurable)
       return log.warn(problemFields(problem), 'the policy before goes on');
     log.warn(problemFields(problem), 'the policy cannot be read: requests get 500 in 5 s');
-  });
+  };
+  return new PolicyFollower(new PolicyStore(vault.vital.keys), onChange, readOffThread);
 }
 
 async function createContext(

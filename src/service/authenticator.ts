@@ -25,6 +25,7 @@ const MISS_INTERVAL_MS = 250;
 /** Requests that wait for the database, or for a JWT to be verified. */
 const MAX_WAITING = 1_000;
 const BEARER = /^bearer +([^\s]+)$/i;
+const NO_API_KEY = 'not an API key, or mistyped: it is stk_ and 34 letters and digits';
 
 interface Entry extends Caller {
   readonly expiresAtMs: number;
@@ -92,9 +93,9 @@ export class Authenticator {
     const known = this.#byHeader.get(authorization ?? '');
     if (known !== undefined && this.#isFresh()) return live(known);
     const apiKey = BEARER.exec(authorization ?? '')?.[1];
-    if (apiKey === undefined) throw new CallerError('unauthorized');
+    if (apiKey === undefined) throw new CallerError('unauthorized', noBearer(authorization));
     if (this.#jwt !== undefined && isJwt(apiKey)) return this.#ofJwt(this.#jwt, apiKey);
-    if (!isApiKey(apiKey)) throw new CallerError('unauthorized');
+    if (!isApiKey(apiKey)) throw new CallerError('unauthorized', NO_API_KEY);
     const digest = this.#keyring.apiKeyDigest(apiKey);
     const found = this.#isFresh() ? this.#byDigest.get(digest) : undefined;
     if (found === undefined) return this.#waiting(() => this.#findInDatabase(digest));
@@ -192,6 +193,13 @@ export class Authenticator {
     const use = this.#uses.of(clientId, clientId, rank);
     return { client, api_key_id: undefined, subject: subject!, expiresAtMs: Infinity, use };
   }
+}
+
+/** The most frequent mistakes of a first request. They say nothing about the keys of the vault. */
+function noBearer(authorization: string | undefined): string {
+  if (authorization === undefined) return 'no Authorization header';
+  const isBearer = /^bearer\b/i.test(authorization);
+  return isBearer ? 'no API key after Bearer, or blanks in it' : 'no Bearer before the API key';
 }
 
 function live(entry: Entry | undefined): Entry {

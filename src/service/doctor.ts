@@ -15,6 +15,7 @@ import { missingRights } from '../store/rights.ts';
 import { readMigrations, schemaVersion } from '../store/schema.ts';
 import { serverFacts } from '../store/server.ts';
 import { WrappedKeyStore } from '../store/wrapped-keys.ts';
+import { count } from '../terminal.ts';
 import { commandDeadline } from '../timeouts.ts';
 import type { Finding, WrappedKey } from '../types.ts';
 import { cannotWrite, STANDARD_OUTPUT } from './audit/audit-file.ts';
@@ -118,7 +119,7 @@ async function storedKeys(
 async function kek(source: KekSource, wrapped: readonly WrappedKey[]): Promise<Result> {
   const kek = kekOf(await source.read());
   unwrap(wrapped, kek, source);
-  const opens = wrapped.length > 0 ? `opens all ${wrapped.length} keys` : 'can be read';
+  const opens = wrapped.length > 0 ? `opens all ${count(wrapped.length, 'key')}` : 'can be read';
   return ok(`${source.place} (${kek.id}) ${opens}`);
 }
 
@@ -135,18 +136,22 @@ async function records(pool: Pool, wrapped: readonly WrappedKey[]): Promise<Resu
   const deks = new Set(wrapped.filter(({ purpose }) => purpose === 'dek').map((k) => k.version));
   const lost = [...byVersion].filter(([version]) => !deks.has(version));
   if (lost.length > 0) {
-    const listed = lost.map(([version, count]) => `${about}${count} with version ${version}`);
+    const listed = lost.map(
+      ([version, number]) => `${about}${count(number)} with version ${version}`,
+    );
     return warning(
       `The keyring lacks the key of some records, so nobody can open them: ${listed.join(', ')}. Restore the rows of standin.keyring from a backup with the same KEK.`,
     );
   }
   const ofPrimary = byVersion.get(Math.max(...deks)) ?? 0;
   if (ofPrimary >= ROTATE_AT_RECORDS) {
-    return warning(`One key seals ${about}${ofPrimary} records. Run: standin keyring rotate`);
+    return warning(
+      `One key seals ${about}${count(ofPrimary, 'record')}. Run: standin keyring rotate`,
+    );
   }
   const all = [...byVersion.values()].reduce((sum, count) => sum + count, 0);
   const versions = [...byVersion.keys()].sort((a, b) => a - b).join(', ');
-  return ok(all === 0 ? 'none yet' : `${about}${all}, of key version ${versions}`);
+  return ok(all === 0 ? 'none yet' : `${about}${count(all)}, of key version ${versions}`);
 }
 
 async function clients(pool: Pool): Promise<Result> {
@@ -159,7 +164,7 @@ async function clients(pool: Pool): Promise<Result> {
     );
   }
   return live > 0
-    ? ok(`${enabled} enabled, ${live} live API ${live > 1 ? 'keys' : 'key'}`)
+    ? ok(`${enabled} enabled, ${count(live, 'live API key')}`)
     : warning(
         'No API key is live, so nobody can call. Issue one with: standin api-key issue --client CLIENT_ID',
       );

@@ -4,11 +4,14 @@ import { defaultKind, type Kind, kindOf, OLDER_TEXT } from '../shape/kind.ts';
 import type { KindSettings } from '../shape/kind-settings.ts';
 import { spellerOf } from '../shape/spelling.ts';
 import type { Drawn, Draws } from '../shape/token.ts';
-import type { PolicyStore } from '../store/policies.ts';
+import type { PolicyStore, PolicyVersion, StoredPolicy } from '../store/policies.ts';
 import { commandDeadline } from '../timeouts.ts';
 import { DEFAULT_KIND, type Token, type Value } from '../types.ts';
-import { policyOf, UnreadablePolicy } from './policy-follower.ts';
+import { type ReadPolicies, readPolicies } from './policy-follower.ts';
 import type { Vault } from './vault.ts';
+
+/** Versions of the policy: a start of a thread for each would take as long as their reading. */
+const MAX_READ_AT_ONCE = 16;
 
 /** What versions of the policy said of a name. */
 interface Named {
@@ -21,18 +24,23 @@ interface Named {
 /** The kinds of all versions of the policy, and of older programs: each drew tokens. */
 export class EveryKind {
   readonly #store: PolicyStore;
+  readonly #readPolicies: ReadPolicies;
   /** Of tokens. */
   readonly suffix: string;
   readonly #byName = new Map<string, Named>();
-  /** Versions with their times: after a failover, another document can have the same number. */
   readonly #read = new Set<string>();
   readonly #unreadable = new Set<number>();
   #newest = new PolicyRules(undefined);
   #updated: Promise<void> = Promise.resolve();
 
-  constructor({ policies }: Pick<Vault, 'policies'>, suffix: string) {
+  constructor(
+    { policies }: Pick<Vault, 'policies'>,
+    suffix: string,
+    read: ReadPolicies = readPolicies,
+  ) {
     this.#store = policies;
     this.suffix = suffix;
+    this.#readPolicies = read;
     this.#add(defaultKind(DEFAULT_KIND, DEFAULT_KIND));
     this.#named(DEFAULT_KIND).kinds.set('older', OLDER_TEXT);
   }
@@ -51,19 +59,21 @@ export class EveryKind {
 
   async #update(): Promise<void> {
     let newest: Policy | undefined;
-    for (const { version, applied_at: appliedAt } of await this.#store.list(commandDeadline())) {
-      const id = `${version} ${appliedAt.toISOString()}`;
-      if (this.#read.has(id)) continue;
-      const stored = await this.#store.get(version, commandDeadline());
-      try {
-        const policy = policyOf(stored!);
-        newest ??= policy;
-        for (const settings of policy.kinds) this.#add(settings);
-      } catch (error) {
-        if (!(error instanceof UnreadablePolicy)) throw error;
-        this.#unreadable.add(version);
+    const listed = await this.#store.list(commandDeadline());
+    const news = listed.filter((version) => !this.#read.has(idOf(version)));
+    for (let from = 0; from < news.length; from += MAX_READ_AT_ONCE) {
+      const some = news.slice(from, from + MAX_READ_AT_ONCE);
+      const stored: StoredPolicy[] = [];
+      for (const { version } of some)
+        stored.push((await this.#store.get(version, commandDeadline()))!);
+      for (const [i, policy] of (await this.#readPolicies(stored)).entries()) {
+        if (typeof policy === 'string') this.#unreadable.add(some[i]!.version);
+        else {
+          newest ??= policy;
+          for (const settings of policy.kinds) this.#add(settings);
+        }
+        this.#read.add(idOf(some[i]!));
       }
-      this.#read.add(id);
     }
     if (newest !== undefined) this.#newest = new PolicyRules(newest);
   }
@@ -148,6 +158,11 @@ export class EveryKind {
     this.#byName.set(name, named);
     return named;
   }
+}
+
+/** With its time: after a failover, another document can have the same number. */
+function idOf({ version, applied_at: appliedAt }: PolicyVersion): string {
+  return `${version} ${appliedAt.toISOString()}`;
 }
 
 /** Equal for kinds that draw the same tokens. */

@@ -56,14 +56,27 @@ export interface PolicyPlan {
   readonly unreadable: string | null;
 }
 
+/** What a plan is made of. */
+export async function planningFacts({ policies, clients }: Vault) {
+  const newest = await policies.newest(commandDeadline());
+  return [newest, await clients.list(commandDeadline())] as const;
+}
+
 /** @param policy the parsed document */
 export async function planPolicy(
-  { policies, clients }: Vault,
+  vault: Vault,
   document: string,
   policy: DeclaredPolicy,
 ): Promise<PolicyPlan> {
-  const newest = await policies.newest(commandDeadline());
-  const all = await clients.list(commandDeadline());
+  return planOf(...(await planningFacts(vault)), document, policy);
+}
+
+export function planOf(
+  newest: StoredPolicy | undefined,
+  all: readonly Client[],
+  document: string,
+  policy: DeclaredPolicy,
+): PolicyPlan {
   const plan = (before: DeclaredPolicy | undefined, unreadable: string | null) => ({
     version: newest?.version ?? 0,
     is_same: newest?.document === document,
@@ -145,8 +158,7 @@ export function seenBy(policy: DeclaredPolicy, client: Client): Record<string, R
 }
 
 /** What the clients that can detokenize see. */
-export async function clientViews(vault: Vault, policy: DeclaredPolicy): Promise<ClientView[]> {
-  const clients = await vault.clients.list(commandDeadline());
+export function clientViews(policy: DeclaredPolicy, clients: readonly Client[]): ClientView[] {
   return clients.filter(canSee).map((client) => ({
     client_id: client.client_id,
     name: client.name,

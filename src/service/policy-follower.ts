@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { digestOf } from '../crypto/primitives.ts';
 import { OperatorError, operatorError, Unavailable } from '../errors.ts';
@@ -61,13 +62,27 @@ export function tagOf(document: string): string {
   return `"${digestOf(document)}"`;
 }
 
-/** @throws UnreadablePolicy */
-export function policyOf({ version, document }: StoredPolicy): Policy {
+/** The policy; a text: why this program cannot read it. */
+export function readPolicy({ version, document }: StoredPolicy): Policy | string {
   const { policy, mistakes } = parsePolicy(document, true);
   if (policy !== undefined) return { version, tag: tagOf(document), ...policy };
   const { line, column, text } = mistakes[0]!;
-  throw new UnreadablePolicy(version, `line ${line}, column ${column}: ${text}`);
+  return `line ${line}, column ${column}: ${text}`;
 }
+
+/** @throws UnreadablePolicy */
+export function policyOf(stored: StoredPolicy): Policy {
+  const policy = readPolicy(stored);
+  if (typeof policy !== 'string') return policy;
+  throw new UnreadablePolicy(stored.version, policy);
+}
+
+/** `readPolicy` of each. A process that serves does it in another thread. */
+export type ReadPolicies = (
+  all: readonly StoredPolicy[],
+) => Promise<readonly ReturnType<typeof readPolicy>[]>;
+
+export const readPolicies: ReadPolicies = async (all) => all.map(readPolicy);
 
 /** The newest durable version at a read. */
 interface Known {
@@ -87,8 +102,11 @@ const NO_POLICY: Known = { version: undefined, policy: undefined, problem: undef
 export class PolicyFollower {
   readonly #store: PolicyStore;
   readonly #onChange: (problem: unknown) => void;
+  readonly #readPolicies: ReadPolicies;
   readonly #listeners: ((snapshot: PolicySnapshot) => void)[] = [];
   #known: Known | undefined;
+  /** The latest document that was read, or still is: it may take longer than one look. */
+  #reading: { readonly of: StoredPolicy; readonly known: Promise<Known> } | undefined;
   #hasBareTokens = false;
   #latest: PolicySnapshot = {
     policy: undefined,
@@ -107,9 +125,14 @@ export class PolicyFollower {
    * @param store on a pool that housekeeping never uses
    * @param onChange called with the problem when it changes; undefined: no problem any more
    */
-  constructor(store: PolicyStore, onChange: (problem: unknown) => void = () => {}) {
+  constructor(
+    store: PolicyStore,
+    onChange: (problem: unknown) => void = () => {},
+    read: ReadPolicies = readPolicies,
+  ) {
     this.#store = store;
     this.#onChange = onChange;
+    this.#readPolicies = read;
   }
 
   get latest(): PolicySnapshot {
@@ -170,20 +193,22 @@ export class PolicyFollower {
     const heads = await this.#store.candidates(version?.version ?? 0, deadlineMs);
     const last = heads.find((head) => head.is_durable || isVersion(head, version));
     const newer = last === undefined ? heads : heads.slice(0, heads.indexOf(last));
-    const durable = newer.length === 0 ? undefined : await this.#newestDurable(newer);
+    const durable = newer.length === 0 ? undefined : await this.#newestDurable(newer, deadlineMs);
     if (durable !== undefined) return { known: durable, problem: undefined };
     const problem = newer[0] && new PolicyNotDurable(newer[0].version);
     return { known: await this.#knownOf(last, deadlineMs), problem };
   }
 
   /** undefined: the standby does not answer, and all of these are noted when they are durable. */
-  async #newestDurable(newer: readonly PolicyHead[]): Promise<Known | undefined> {
-    const deadlineMs = performance.now() + STANDBY_PATIENCE_MS;
+  async #newestDurable(
+    newer: readonly PolicyHead[],
+    deadlineMs: number,
+  ): Promise<Known | undefined> {
     try {
-      const stored = await this.#store.newestDurable(deadlineMs);
+      const stored = await this.#store.newestDurable(performance.now() + STANDBY_PATIENCE_MS);
       if (stored === undefined) return NO_POLICY;
       this.#note(stored);
-      return readKnown(stored);
+      return await this.#readKnown(stored, deadlineMs);
     } catch (error) {
       if (error instanceof Unavailable && newer.every((head) => head.is_noted)) return undefined;
       throw error;
@@ -200,8 +225,30 @@ export class PolicyFollower {
     if (head === undefined) return NO_POLICY;
     if (isVersion(head, this.#known?.version)) return this.#known!;
     const stored = await this.#store.get(head.version, deadlineMs);
-    if (isVersion(head, stored)) return readKnown(stored!);
+    if (isVersion(head, stored)) return this.#readKnown(stored!, deadlineMs);
     throw new Unavailable(new Error('the policies changed between two reads'));
+  }
+
+  /** A read that takes longer goes on, for the next look. */
+  async #readKnown(stored: StoredPolicy, deadlineMs: number): Promise<Known> {
+    if (this.#reading === undefined || !isVersion(stored, this.#reading.of)) {
+      const reading = { of: stored, known: this.#knownAs(stored) };
+      this.#reading = reading;
+      reading.known.catch(() => {
+        if (this.#reading === reading) this.#reading = undefined;
+      });
+    }
+    const late = sleep(deadlineMs - performance.now(), undefined, { ref: false }).then(() => {
+      throw new Error('the policy is still being read');
+    });
+    return Promise.race([this.#reading.known, late]);
+  }
+
+  async #knownAs(stored: StoredPolicy): Promise<Known> {
+    const version = versionOf(stored);
+    const [policy] = await this.#readPolicies([stored]);
+    if (typeof policy !== 'string') return { version, policy, problem: undefined };
+    return { version, policy: undefined, problem: new UnreadablePolicy(version.version, policy) };
   }
 
   /** Drops the result of a slow read when a later read has already ended. */
@@ -222,18 +269,8 @@ export class PolicyFollower {
   }
 }
 
-function readKnown(stored: StoredPolicy): Known {
-  const version = versionOf(stored);
-  try {
-    return { version, policy: policyOf(stored), problem: undefined };
-  } catch (error) {
-    if (!(error instanceof UnreadablePolicy)) throw error;
-    return { version, policy: undefined, problem: error };
-  }
-}
-
 /** By its time, too: a failover can give its number to another document. */
-function isVersion(head: PolicyHead, version: PolicyVersion | undefined): boolean {
+function isVersion(head: PolicyVersion, version: PolicyVersion | undefined): boolean {
   return version !== undefined && isDeepStrictEqual(versionOf(head), versionOf(version));
 }
 

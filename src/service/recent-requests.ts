@@ -14,6 +14,8 @@ interface Answer {
   readonly status: number;
   readonly values?: number;
   readonly passed?: number | undefined;
+  /** What the body does not say. */
+  readonly why?: string | undefined;
   readonly body: unknown;
 }
 
@@ -51,7 +53,7 @@ function keptOf(
   answer: Answer,
   durationMs: number,
 ) {
-  const { status, values = 0, passed = null, body } = answer;
+  const { status, values = 0, passed = null, body, why } = answer;
   return {
     atMs: Date.now(),
     request_id: id,
@@ -63,6 +65,7 @@ function keptOf(
     passed,
     duration_ms: durationMs,
     body: status >= 400 ? body : undefined,
+    detail: why,
   };
 }
 
@@ -86,11 +89,11 @@ class Ring<T> {
   }
 }
 
-function withReason({ body, ...request }: Kept) {
+function withReason({ body, detail, ...request }: Kept) {
   return {
     ...request,
     duration_ms: Math.round(request.duration_ms * 1000) / 1000,
-    why: body === undefined ? '' : reasonIn(String(body)),
+    why: body === undefined ? '' : reasonIn(String(body), detail),
   };
 }
 
@@ -98,9 +101,9 @@ function withReason({ body, ...request }: Kept) {
 const PATH = /^(body|data(\.[\w-]+|\[\d+\]|\["([^"\\]|\\.)*"\])*): /;
 
 /** The code and the fixed text of an error's body, without the path. */
-function reasonIn(body: string): string {
+function reasonIn(body: string, detail: string | undefined): string {
   const { error, message } = JSON.parse(body) as { error: string; message?: string };
-  if (message === undefined) return error;
+  if (message === undefined) return detail === undefined ? error : `${error}: ${detail}`;
   if (error === 'internal_error') return message;
   const [path] = PATH.exec(message) ?? [];
   return path === undefined ? error : `${error}: ${message.slice(path.length)}`;

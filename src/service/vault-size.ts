@@ -83,10 +83,12 @@ export class VaultSizes {
     return { records, isEstimate: !isExact, bytes };
   }
 
+  /** The last point is the newest count. It stays if it is an interval after the one before. */
   #remember(point: GrowthPoint): void {
-    const last = this.#growth.at(-1);
+    const [before, last] = this.#growth.slice(-2);
     // A count requested slightly early still makes a point of its own.
-    if (last !== undefined && point.atMs - last.atMs < 0.9 * this.#intervalMs) return;
+    const isEarly = last !== undefined && last.atMs - before!.atMs < 0.9 * this.#intervalMs;
+    if (isEarly) this.#growth.pop();
     this.#growth.push(point);
     if (this.#growth.length <= MAX_POINTS) return;
     this.#growth = this.#growth.filter((_, i) => i % 2 === 0);

@@ -1,6 +1,10 @@
-import type { Browser } from 'playwright-core';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { ADMIN_SETTING, ADMIN_TOKEN } from '../support/admin.ts';
 import { chromiumBin, launch, Tab } from '../support/browser.ts';
+import { ask } from '../support/ops.ts';
 import { freePort } from '../support/processes.ts';
 import { type Place, type Service, startService, usualPlace } from '../support/service.ts';
 
@@ -21,6 +25,7 @@ describe.skipIf(chromiumBin === undefined)('the console and a service that comes
   beforeAll(async () => {
     place = await usualPlace();
     env = { PORT: String(await freePort()), OPS_PORT: String(await freePort()), OPS_TOKEN };
+    env.ADMIN_TOKEN = ADMIN_SETTING;
     service = await startService(place, env);
     browser = await launch();
   });
@@ -45,13 +50,19 @@ describe.skipIf(chromiumBin === undefined)('the console and a service that comes
     place?.remove();
   });
 
-  test('a session: wrong token, right token, kept over a reload, ended', async () => {
+  test('a session: wrong token, right token, kept over a reload and in another tab, ended in both', async () => {
     const cookies = await tab.page.context().cookies();
     expect(cookies).toMatchObject([{ httpOnly: true, sameSite: 'Strict' }]);
     expect(JSON.stringify(cookies)).not.toContain(OPS_TOKEN);
     await tab.page.reload();
     await expect.poll(shown('Live'), PATIENCE).toBe(true);
+    // Another tab is signed in, too, until one of the two signs out.
+    const other = await tab.page.context().newPage();
+    await other.goto(`${service.opsUrl}/reference`);
+    await expect.poll(() => other.getByText('Every field is').isVisible(), PATIENCE).toBe(true);
     await tab.page.getByRole('button', { name: 'Sign out' }).click();
+    await expect.poll(() => other.getByLabel('OPS_TOKEN').isVisible(), PATIENCE).toBe(true);
+    await other.close();
     const field = tab.page.getByLabel('OPS_TOKEN');
     await expect.poll(() => field.isVisible()).toBe(true);
     expect(await tab.page.locator('.view').filter({ visible: true }).count()).toBe(0);
@@ -65,6 +76,55 @@ describe.skipIf(chromiumBin === undefined)('the console and a service that comes
     await field.fill(OPS_TOKEN);
     await field.press('Enter');
     await expect.poll(shown('Live'), PATIENCE).toBe(true);
+  });
+
+  /** Visits a page on another port of the host. @returns the Cookie header that it got */
+  async function stolenBy(visitor: Page): Promise<string> {
+    let cookie = '';
+    const thief = createServer(({ headers }, response) => {
+      cookie ||= headers.cookie ?? '';
+      response.end('game');
+    });
+    await new Promise<void>((resolve) => thief.listen(0, '127.0.0.1', resolve));
+    try {
+      await visitor.goto(`http://127.0.0.1:${(thief.address() as AddressInfo).port}/`);
+    } finally {
+      await visitor.close();
+      thief.close();
+    }
+    return cookie;
+  }
+
+  test('the cookies of both sessions, which another port of the host gets, are worth nothing alone', async () => {
+    const { opsUrl } = service;
+    await tab.page.goto(`${opsUrl}/#/admin`);
+    await tab.page.getByLabel('Admin token').fill(ADMIN_TOKEN);
+    await tab.page.getByRole('button', { name: 'Sign in to act' }).click();
+    await expect.poll(shown('Signed in as terraform'), PATIENCE).toBe(true);
+    const cookie = await stolenBy(await tab.page.context().newPage());
+    expect(cookie).toMatch(/standin_console=[\w-]{43}.*standin_admin=[\w-]{43}/);
+    const page = { cookie, origin: opsUrl!, 'sec-fetch-site': 'same-origin' };
+    const statusOf = async (method: string, path: string, more = {}) =>
+      (await ask(`${opsUrl}${path}`, method, { ...page, ...more })).status;
+    const bearer = { authorization: `Bearer ${OPS_TOKEN}` };
+    expect({
+      state: await statusOf('GET', '/console/state'),
+      events: await statusOf('HEAD', '/console/events'),
+      metrics: await statusOf('GET', '/metrics'),
+      ticket: await statusOf('POST', '/console/admin/ticket'),
+      ticketOfOperator: await statusOf('POST', '/console/admin/ticket', bearer),
+      clients: await statusOf('GET', '/admin/v1/clients'),
+    }).toEqual({
+      ...{ state: 401, events: 401, metrics: 401 },
+      ...{ ticket: 401, ticketOfOperator: 401, clients: 401 },
+    });
+    const { text } = await ask(`${opsUrl}/console/admin/session`, 'GET', { ...page, ...bearer });
+    expect(JSON.parse(text)).toEqual({ name: null });
+    // Nor do they end the sessions.
+    await statusOf('DELETE', '/console/session');
+    await statusOf('DELETE', '/console/admin/session', bearer);
+    await tab.page.reload();
+    await expect.poll(shown('Signed in as terraform'), PATIENCE).toBe(true);
   });
 
   test('a session that the service no longer knows ends in the playground too', async () => {

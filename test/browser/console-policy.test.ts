@@ -77,7 +77,7 @@ describe.skipIf(chromiumBin === undefined)('the console with a policy', () => {
 
   beforeAll(async () => {
     place = await usualPlace();
-    service = await startWithOps(place);
+    service = await startWithOps(place, { RATE_LIMIT: '1000', DETOKENIZE_LIMIT: '500' });
     support = await createClient(place, '--name', 'support', '--can', 'detokenize');
     browser = await launch();
   });
@@ -127,6 +127,8 @@ describe.skipIf(chromiumBin === undefined)('the console with a policy', () => {
       expect(await tab.page.locator('.policy .note').textContent()).toMatch(
         /^Strings at all other paths: they go through unchanged, in clear\. /,
       );
+      await tab.page.getByText('The document, with the rights of clients').click();
+      expect(await tab.page.getByLabel('Document of the policy').textContent()).toBe(POLICY);
       await isUsable();
     });
 
@@ -136,6 +138,9 @@ describe.skipIf(chromiumBin === undefined)('the console with a policy', () => {
         .poll(() => row('support').textContent(), PATIENCE)
         .toContain('masked email, card');
       expect(await row('support').textContent()).toMatch(/full text.*none iban/);
+      // Of its own limit, and of the sum of two.
+      expect(await row('support').textContent()).toMatch(/of 500$/);
+      expect(await row('Acme shop').textContent()).toMatch(/of 1,500$/);
       expect(await row('Acme shop').textContent()).toMatch(/acmetokenize, detokenizeeverything/);
       await isUsable();
       await tab.page.getByLabel('Filter').fill('acme');
@@ -146,6 +151,11 @@ describe.skipIf(chromiumBin === undefined)('the console with a policy', () => {
       await go(`client/${support.client_id}`);
       await expect.poll(() => row('card').textContent(), PATIENCE).toBe('cardmasked**** 4242');
       expect(await row('iban').textContent()).toBe('ibannone–');
+      const commands = await tab.page.locator('.change code').allTextContents();
+      expect(commands).toContain(
+        `standin client update ${support.client_id} --detokenize-limit 500`,
+      );
+      expect(await tab.page.getByText('Tokenize per second', { exact: true }).count()).toBe(0);
       await isUsable();
     });
 

@@ -16,6 +16,7 @@ const VIEWS = {
   requests: 'Requests',
   clients: 'Clients',
   vault: 'Vault & keys',
+  reference: 'API reference',
   playground: 'Playground',
 };
 const PATIENCE = { timeout: 20_000 };

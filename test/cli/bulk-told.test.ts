@@ -82,7 +82,7 @@ describe('what is a token already', () => {
     const again = 'tokenize g.csv --fields email,name -o h.csv';
     const { code, stderr } = await runs.run(again);
     expect(stderr).toBe(
-      'standin: The field name has tokens already: all values in the first rows end in _tok, as tokens of this vault do. Leave the field out, or add --retokenize to make tokens of tokens.\n',
+      'standin: The field "name" has tokens already: all values in the first rows end in _tok, as tokens of this vault do. Leave the field out, or add --retokenize to make tokens of tokens.\n',
     );
     expect([code, left('h.csv')]).toEqual([1, []]);
     expect((await runs.run(`${again} --retokenize`)).code).toBe(0);
@@ -95,7 +95,7 @@ describe('what is a token already', () => {
     const env = { STANDIN_API_KEY: apiKey };
     runs.write('j.csv', 'email\nurb@waovwde.dhq_tok\n');
     const told = await runs.end(runs.start('tokenize j.csv --fields email -o j.out', env));
-    expect(told.stderr).toContain('The field email has tokens already');
+    expect(told.stderr).toContain('The field "email" has tokens already');
     runs.write('k.csv', 'email\nurb@waovwde.dhq_tok\nann@example.org\nbo_id\n');
     const { code } = await runs.end(runs.start('tokenize k.csv --fields email -o k.out', env));
     expect(code).toBe(0);

@@ -2,7 +2,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { SETTINGS } from '../../src/config/settings.ts';
-import { unknownSettings } from '../../src/config/unknown.ts';
+import { misspeltGuards, unknownSettings } from '../../src/config/unknown.ts';
 import { newBlankPlace, type Place, runCli, startService, usualPlace } from '../support/service.ts';
 
 let place: Place;
@@ -64,10 +64,10 @@ describe('a name that looks like a setting and is none', () => {
   test('is named by config, by doctor and in the log of a start', async () => {
     place = await usualPlace();
     writeFileSync(join(place.folder, '.env'), 'RATE_LIMITS=3\n');
-    const env = { KEK_FIEL: 'x', STANDIN_FOO: 'y' };
+    const env = { DATA_DIRS: 'x', STANDIN_FOO: 'y' };
     const words = [
       'RATE_LIMITS is not a setting. Did you mean RATE_LIMIT?',
-      'KEK_FIEL is not a setting. Did you mean KEK_FILE?',
+      'DATA_DIRS is not a setting. Did you mean DATA_DIR?',
       'STANDIN_FOO is not a setting. List the settings with: standin config',
     ];
     const { code, stderr } = await runCli(['config'], place, env);
@@ -83,6 +83,25 @@ describe('a name that looks like a setting and is none', () => {
     const told = warned.map((line) => JSON.parse(line).msg);
     expect(told.slice(0, words.length)).toEqual(words);
     await service.stop();
+  });
+
+  test.each([
+    ['AUDIT_REQIRED', 'AUDIT_REQUIRED'],
+    ['AUDIT_REQURIED', 'AUDIT_REQUIRED'],
+    ['AUDITREQUIRE', 'AUDIT_REQUIRED'],
+    ['tls_client_ca_file', 'TLS_CLIENT_CA_FILE'],
+    ['KEK_COMAND', 'KEK_COMMAND'],
+    ['OPS_TOEKNS', 'OPS_TOKEN'],
+    ['ADMINTOKENS', 'ADMIN_TOKEN'],
+    ['JWT_TYPES', 'JWT_TYPE'],
+    ['UNKNOWN_TOKENS_LIMITS', 'UNKNOWN_TOKEN_LIMIT'],
+  ])('%s, nearly a setting that protects, ends a start, also in .env', async (name, meant) => {
+    place = await usualPlace();
+    writeFileSync(join(place.folder, '.env'), `${name}=hunter2\n`);
+    const words = `standin: ${name} is not a setting. Did you mean ${meant}, which protects? Correct or unset it.\n`;
+    expect(await runCli(['serve'], place)).toEqual({ code: 1, stdout: '', stderr: words });
+    const { code, stderr } = await runCli(['config'], place);
+    expect([code, stderr]).toEqual([1, words]);
   });
 
   test.each([
@@ -104,8 +123,8 @@ describe('a name that looks like a setting and is none', () => {
     const others = {
       ...{ PATH: 'x', HOME: 'x', HOSTNAME: 'x', AWS_PROFILE: 'x', LOG_DIR: 'x', NODE_ENV: 'x' },
       ...{ STANDIN_PORT: 'tcp://10.0.0.1:80', STANDIN_SERVICE_HOST: '10.0.0.1' },
-      STANDIN_PORT_8080_TCP_ADDR: '10.0.0.1',
+      ...{ STANDIN_PORT_8080_TCP_ADDR: '10.0.0.1', SSL_CERT_FILE: 'x', APP_PORT: '1' },
     };
-    expect(unknownSettings(others)).toEqual([]);
+    expect([unknownSettings(others), misspeltGuards(others)]).toEqual([[], []]);
   });
 });

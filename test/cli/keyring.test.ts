@@ -89,7 +89,7 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     const { code, stdout, stderr } = await runCli(['keyring', 'reseal'], place);
     expect({ code, stdout }).toEqual({
       code: 0,
-      stdout: '2500 records were resealed with key version 2.\n',
+      stdout: '2,500 records resealed with key version 2.\n',
     });
     expect(stderr).toMatch(/^100 % {2}2,500 of 2,500 records, [\d,]+\/s, 0 s left\n$/);
     expect(await json('keyring', 'reseal')).toMatchObject({ resealed: 0, is_complete: true });
@@ -99,7 +99,7 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     expect(await text('keyring', 'retire', '1')).toMatch(/^Version 1 of the dek key is gone/);
     const deks = (await json('keyring', 'status')).filter((key: any) => key.purpose === 'dek');
     expect(deks).toMatchObject([{ version: 2, is_primary: true, records: 2_500 }]);
-    expect(await text('verify')).toBe('2500 records were opened, 0 of them bad.\n');
+    expect(await text('verify')).toBe('2,500 records opened, 0 of them bad.\n');
     expect(await detokenizeAll(service, tokens)).toEqual(values(2_500));
   });
 
@@ -116,7 +116,7 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     writeFileSync(join(place.folder, 'second'), newKeyBytes().toString('hex'), { mode: 0o600 });
     writeFileSync(join(place.folder, 'second.env'), `KEK_FILE=${join(place.folder, 'second')}\n`);
     const args = ['keyring', 'rewrap', '--new-kek-env', 'second.env'];
-    expect(await text(...args)).toMatch(/^4 keys are now wrapped by .*[0-9a-f]{16}\. /);
+    expect(await text(...args)).toMatch(/^4 keys now wrapped by .*[0-9a-f]{16}\. /);
     expect(await text(...args)).toMatch(/^Nothing changed: all keys are already wrapped/);
     place.env.KEK_FILE = join(place.folder, 'second');
     await service.stop();

@@ -57,8 +57,7 @@ test('the address of the document is that of HOST, PORT and TLS', async () => {
 
 test('the reference is on the ops listener alone, runs nothing, and its commands work', async () => {
   for (const [path, type] of [
-    ['/reference', 'text/html; charset=utf-8'],
-    ['/reference.css', 'text/css; charset=utf-8'],
+    ['/console/reference', 'text/html; charset=utf-8'],
     ['/openapi.json', 'application/json; charset=utf-8'],
   ]) {
     const { status, headers } = await fetch(service.opsUrl + path!, { method: 'HEAD' });
@@ -71,8 +70,7 @@ test('the reference is on the ops listener alone, runs nothing, and its commands
     expect([posted.status, posted.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
     expect((await fetch(service.url + path)).status).toBe(404);
   }
-  const page = await (await fetch(`${service.opsUrl}/reference`)).text();
-  expect(page).toContain('<!doctype html>');
+  const page = await (await fetch(`${service.opsUrl}/console/reference`)).text();
   expect(page).not.toContain('<script');
   const curls = [...page.matchAll(/<pre tabindex="0">(curl .*?)<\/pre>/gs)].map(([, text]) =>
     text!.replaceAll(/&#(\d+);/g, (_, code) => String.fromCharCode(code)),

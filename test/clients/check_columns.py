@@ -67,18 +67,25 @@ for given, names, kind, said in (
     (frame, ["text", "id"], InvalidValueError, "id: must have strings"),
     (frame, "text", ValueError, "columns: must be a list of names"),
     (twice, ["text"], ValueError, "columns: the table has several columns text; rename them"),
+    (["text"], frame, ValueError, "frame: must be a DataFrame of pandas"),
 ):
     try:
         standin.pandas.tokenize(nowhere, given, names, progress=False)  # type: ignore[arg-type]
         raise AssertionError(names)
     except kind as error:
         assert said in str(error), error
-try:
-    other = AsyncStandin("http://127.0.0.1:1", os.environ["STANDIN_API_KEY"])
-    standin.pandas.tokenize(other, frame, ["text"])  # type: ignore[arg-type]
-    raise AssertionError("a client of asyncio")
-except ValueError as error:
-    assert "must be a Standin" in str(error), error
+other = AsyncStandin("http://127.0.0.1:1", os.environ["STANDIN_API_KEY"])
+for wrong, named in (
+    (lambda: standin.pandas.tokenize(other, frame, ["text"]), "AsyncStandin"),  # type: ignore
+    (lambda: standin.pandas.tokenize(frame, nowhere, ["text"]), "DataFrame"),  # type: ignore
+    (lambda: standin.polars.tokenize(nowhere, "text"), "str"),  # type: ignore
+):
+    try:
+        wrong()
+        raise AssertionError(named)
+    except ValueError as error:
+        assert str(error).startswith("client: must be a Standin"), error
+        assert f"(this is a {named})" in str(error), error
 for missing in (np.nan, pd.NA, pd.NaT):
     try:
         client.tokenize_values(["Ann Lee", missing])  # type: ignore[list-item]

@@ -14,13 +14,27 @@ from standin import ForbiddenError, PolicyField, Standin, StandinError
 URL = os.environ["STANDIN_URL"]
 client = Standin(URL, os.environ["STANDIN_API_KEY"], policy=True)
 policy = client.policy_in_force()
-assert policy.fields == [PolicyField("email", "email"), PolicyField('["card no"]', "card")]
+assert policy.fields == [
+    PolicyField("email", "email"),
+    PolicyField('["card no"]', "card"),
+    PolicyField("customer.name", "text"),
+    PolicyField("orders[1].to[*]", "text"),
+]
 assert policy.tag.startswith('"') and policy.version == 1, policy
 
 # A column has the tokens of its kind, as a record has them.
 rows = {"email": ["ann@example.com", None], "card no": ["4111111111111111", "5500005555555559"]}
 frame = pd.DataFrame({**rows, "name": ["Ann", "Bo"]})
 tokens = standin.pandas.tokenize(client, frame, ["email", "card no"], progress=False)
+
+# A column inside a record has the name of its path, as for `standin tokenize --policy`.
+deep = pd.DataFrame({"customer.name": ["Ann Lee", "Bo Ray"], "orders[1].to[*]": ["Cy Ono", None]})
+hidden = standin.pandas.tokenize(client, deep, list(deep), progress=False)
+assert hidden["customer.name"].str.endswith("_tok").all(), hidden
+assert hidden["orders[1].to[*]"][0].endswith("_tok"), hidden
+assert hidden["orders[1].to[*]"].isna().tolist() == [False, True], hidden
+shown = pl.from_pandas(hidden).select(standin.polars.detokenize(pl.all(), client))
+assert shown.to_dicts() == pl.from_pandas(deep).to_dicts(), shown
 record = client.tokenize({"email": "ann@example.com", "card no": "4111111111111111", "name": "Ann"})
 assert tokens.iloc[0].to_dict() == record, tokens
 assert tokens["card no"].str.endswith(("1111_tok", "5559_tok")).all(), tokens
@@ -31,7 +45,10 @@ same = table.with_columns(standin.polars.tokenize(pl.all(), client)).collect()
 assert same.to_dicts() == pl.from_pandas(tokens[["email", "card no"]]).to_dicts(), same
 
 # A column that the policy does not name would stay in clear.
-told = "columns: the policy has no field name; add it to the policy, or rename the column"
+told = (
+    "columns: the policy has no field name; add it to the policy, or rename the column to one of"
+    " email, card no, customer.name, orders[1].to[*]"
+)
 for act in (
     lambda: standin.pandas.tokenize(client, frame, ["name"], progress=False),
     lambda: pl.from_pandas(frame).select(standin.polars.tokenize("name", client)),

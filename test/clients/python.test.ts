@@ -16,7 +16,7 @@ const SOURCE = join(ROOT, 'clients/python');
 const RUNNER = join(import.meta.dirname, 'run_cases.py');
 const COLUMNS_POLICY = `version: 1
 kinds: { card: { shape: digits, keep_last: 4 } }
-fields: { email: email, '["card no"]': card }
+fields: { email: email, '["card no"]': card, customer.name: text, 'orders[1].to[*]': text }
 elsewhere: pass
 rights: { courier: { email: full }, "*": { "*": full } }
 `;
@@ -65,10 +65,17 @@ describe.runIf(existsSync(join(TOOLS, 'ready')))('the Python package', () => {
     expect(await mypy('src')).toContain('no issues found');
     const typed = await mypy('--python-executable', python, RUNNER);
     expect(typed).toContain('no issues found');
-    // The canary: a wrong argument.
+    // The canary: wrong arguments, and two results of other types.
     const wrong = join(folder, 'wrong.py');
-    writeFileSync(wrong, 'from standin import Standin\nStandin("http://a", 7).tokenize("text")\n');
-    await expect(mypy('--python-executable', python, wrong)).rejects.toThrow('Found 2 errors');
+    const lines = [
+      'from standin import Standin',
+      'client = Standin("http://a", 7)',
+      'client.tokenize("text")',
+      'tokens: list[str] = client.lookup(["Ann"])',
+      'found: dict[str, str] = client.lookup({"name": "Ann"})',
+    ];
+    writeFileSync(wrong, `${lines.join('\n')}\n`);
+    await expect(mypy('--python-executable', python, wrong)).rejects.toThrow('Found 4 errors');
   });
 
   test('columns of pandas and Polars: there and back, missing values stay missing', async () => {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs into build/language-model what the example of that name needs. language-model.test.ts is skipped without it.
-cd "$(dirname "$0")" || exit 1
+set -e
+cd "$(dirname "$0")"
 folder=$(cd ../.. && pwd)/build/language-model
-python3 -m venv "$folder" &&
-  "$folder/bin/pip" install -q -r ../../examples/language-model/requirements.txt &&
-  touch "$folder/ready"
+python3 -m venv "$folder"
+"$folder/bin/pip" install -q -r ../../examples/language-model/requirements.txt
+touch "$folder/ready"

@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, connect, createServer } from 'node:net';
@@ -5,6 +6,7 @@ import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test } from 'vitest';
 import { FaultProxy } from '../support/fault-proxy.ts';
 import { JournalledWriters } from '../support/journal.ts';
+import { marked, nameRun, nameWorker } from '../support/leftovers.ts';
 import { newPlace, type Service, until } from '../support/service.ts';
 
 /** What the checker and the proxy must not let pass: a guard that finds nothing anywhere would be worth nothing. */
@@ -53,6 +55,31 @@ test.each<[string, Answers, RegExp]>([
   await until(() => writers.wrong.some((one) => finding.test(one)), 'the finding');
   await writers.stop();
   await expect(writers.verify(liar, 'any')).rejects.toThrow();
+});
+
+test('what a test leaves running ends before the next file, or with the run, even outside its process tree', async () => {
+  const run = process.env.TEST_RUN;
+  onTestFinished(() => {
+    process.env.TEST_RUN = run;
+  });
+  /** Has left the session of this process, as a database server does. */
+  const start = (env = process.env) => {
+    const child = spawn('setsid', ['sleep', '600'], { env, stdio: 'ignore' });
+    return once(child, 'exit').then(([, signal]) => signal);
+  };
+  const ofOthers = spawn('sleep', ['600'], { env: { PATH: process.env.PATH } });
+  onTestFinished(() => {
+    ofOthers.kill();
+  });
+  const left = [start(), start({ PATH: process.env.PATH, ...marked() })];
+  nameWorker();
+  expect(await Promise.all(left)).toEqual(['SIGKILL', 'SIGKILL']);
+  const endRun = nameRun();
+  nameWorker();
+  const last = start();
+  endRun();
+  expect(await last).toBe('SIGKILL');
+  expect([ofOthers.exitCode, ofOthers.signalCode]).toEqual([null, null]);
 });
 
 test('the proxy tells replies that came late on a connection that is still there from those on one that is gone', async () => {

@@ -75,8 +75,8 @@ describe.skipIf(postgresBin === undefined)('a schema that changes under load', (
           node
             .output()
             .split('\n')
-            .find((line) => line.includes('"msg":"listening"'))!,
-        ).migrations as string[],
+            .find((line) => line.includes('"msg":"schema"'))!,
+        ).applied as string[],
     );
     const newer = readMigrations().slice(OLD_SCHEMA);
     // Each once, whoever was first.

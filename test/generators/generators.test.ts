@@ -4,9 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { CaseServices, GENERATED_CASES } from '../support/client-cases.ts';
+import { startWithPolicy } from '../support/policy.ts';
 import { freePort } from '../support/processes.ts';
 import { endOf, ROOT, runCli } from '../support/program.ts';
-import { leastPrivilegePlace, type Service, startService } from '../support/service.ts';
+import { kinds, leastPrivilegePlace, type Service, startService } from '../support/service.ts';
 import { tokenPattern } from '../support/token-rules.ts';
 
 /** The result of install.sh. */
@@ -122,6 +123,10 @@ const DATA = {
   orders: [{ note: 'naïve', lines: [{ text: 'e\u0301' }, {}] }, [], ''],
 };
 
+/** Records whose fields a policy names. */
+const RECORDS = [{ email: 'ann@example.com', vip: true, tags: ['x'] }, { note: 'y' }];
+const POLICY = 'version: 1\nfields: { email: email, age: text }\nelsewhere: pass\n';
+
 let service: Service;
 let services: CaseServices;
 let folder: string;
@@ -157,8 +162,8 @@ const ENV = {
 };
 
 /** @returns standard output */
-async function run(command: string, cwd: string): Promise<string> {
-  const more = { STANDIN_URL: service.url, STANDIN_API_KEY: service.api_key };
+async function run(command: string, cwd: string, of = service): Promise<string> {
+  const more = { STANDIN_URL: of.url, STANDIN_API_KEY: of.api_key };
   const env = { ...ENV, ...more, MYPY_CACHE_DIR: join(folder, 'mypy') };
   const child = spawn('sh', ['-ec', command], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
   const { code, stdout, stderr } = await endOf(child);
@@ -213,8 +218,20 @@ describe.each(GENERATORS)('$name', ({ find, generate, compile, caller, call, cas
       runCases(place, cases),
     );
 
-  test.skipIf(!isInstalled)('makes a client of interface 1.0.4 that compiles', async () => {
-    const { stdout } = await runCli(['openapi', '--interface-version', '1.0.4'], service.place);
+  const hasPolicy = kinds().includes('server');
+  test.skipIf(!isInstalled || !hasPolicy)('it sends lists of records, too', async () => {
+    const withPolicy = await startWithPolicy(POLICY);
+    writeFileSync(join(place, 'data.json'), JSON.stringify(RECORDS));
+    const answers = JSON.parse(await run(call, place, withPolicy).finally(withPolicy.stop));
+    const tokens = [{ ...RECORDS[0], email: expect.stringMatching(/_tok$/) }, RECORDS[1]];
+    expect(answers).toMatchObject({ tokens, values: RECORDS });
+  });
+
+  test.skipIf(!isInstalled).each([
+    ['of interface 1.0.4', ['--interface-version', '1.0.4']],
+    ['of the admin API', ['--admin']],
+  ])('makes a client %s that compiles', async (_, options) => {
+    const { stdout } = await runCli(['openapi', ...options], service.place);
     const place = prepare(stdout);
     await run(generate, place);
     await run(compile, place);

@@ -2,7 +2,7 @@ import { request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { ADMIN_SETTING, ADMIN_TOKEN, admin, adminPlace } from '../support/admin.ts';
 import { readAudit } from '../support/audit.ts';
-import { ask, startWithOps } from '../support/ops.ts';
+import { ask, type OpsAnswer, sessionIn, startWithOps } from '../support/ops.ts';
 import {
   kinds,
   leastPrivilegePlace,
@@ -108,9 +108,11 @@ describe('with ADMIN_TOKEN', () => {
     expect(state.status).toBe(401);
   });
 
-  test('each administrator has a token', async () => {
-    for (const one of ADMIN_SETTING.split(',')) {
-      const [name, token] = one.split(':');
+  test('each administrator has a token, which may have its name before it', async () => {
+    const [[, first], [, second]] = ADMIN_SETTING.split(',').map((one) => one.split(':')) as any;
+    const sent = [`terraform:${first}`, first, second, `ann:${second}`];
+    for (const [i, token] of sent.entries()) {
+      const name = i < 2 ? 'terraform' : 'ann';
       const { status, headers } = await admin(service.opsUrl, 'GET', '/clients', undefined, {
         authorization: `bearer ${token}`,
       });
@@ -156,13 +158,17 @@ describe('with ADMIN_TOKEN', () => {
 
   describe('a browser', () => {
     const session = (localAddress: string, token: string, headers: Record<string, string> = {}) =>
-      new Promise<{ status: number; cookie: string }>((resolve, reject) => {
+      new Promise<OpsAnswer>((resolve, reject) => {
         const all = { ...bearer(OPS_TOKEN), 'content-type': 'application/json', ...headers };
         const options = { method: 'POST', headers: all, localAddress, agent: false } as const;
         const url = `${service.opsUrl}/console/admin/session`;
         const sent = request(url, options, (response) => {
-          const cookie = String(response.headers['set-cookie']).split(';')[0]!;
-          response.resume().once('end', () => resolve({ status: response.statusCode!, cookie }));
+          let text = '';
+          response.on('data', (chunk) => {
+            text += chunk;
+          });
+          const { statusCode: status, headers } = response;
+          response.on('end', () => resolve({ status: status!, headers, text }));
         });
         sent.on('error', reject);
         sent.end(JSON.stringify({ token }));
@@ -184,9 +190,9 @@ describe('with ADMIN_TOKEN', () => {
       expect((await session('127.0.0.25', ADMIN_TOKEN)).status).toBe(200);
     });
 
-    test('acts with a ticket, once, and a program not at all with its cookie', async () => {
-      const { cookie } = await session('127.0.0.1', ADMIN_TOKEN);
-      const own = { cookie, 'sec-fetch-site': 'same-origin' };
+    test('acts with a ticket, once, and a program not at all with its session', async () => {
+      const signedIn = sessionIn('admin', await session('127.0.0.1', ADMIN_TOKEN));
+      const own = { ...signedIn, 'sec-fetch-site': 'same-origin' };
       const url = `${service.opsUrl}/admin/v1/lookup`;
       const act = async (headers: Record<string, string>) =>
         (
@@ -197,13 +203,20 @@ describe('with ADMIN_TOKEN', () => {
             '{"values":[]}',
           )
         ).status;
+      const askTicket = (headers: Record<string, string>) => {
+        const all = { ...bearer(OPS_TOKEN), ...headers };
+        return ask(`${service.opsUrl}/console/admin/ticket`, 'POST', all);
+      };
       const ticketOf = async () => {
-        const headers = { ...bearer(OPS_TOKEN), ...own };
-        const { text } = await ask(`${service.opsUrl}/console/admin/ticket`, 'POST', headers);
+        const { text } = await askTicket(own);
         return { 'standin-ticket': JSON.parse(text).ticket as string };
       };
+      for (const origin of [{}, { origin: service.opsUrl.replace('http', 'https') }])
+        expect((await askTicket({ ...signedIn, ...origin })).status).toBe(403);
       const ticket = await ticketOf();
-      expect(await act({ cookie, ...ticket })).toBe(403);
+      expect(await act({ ...signedIn, ...ticket })).toBe(403);
+      const { cookie } = signedIn;
+      expect(await act({ cookie, 'sec-fetch-site': 'same-origin', ...ticket })).toBe(401);
       expect(await act({ ...own, 'sec-fetch-site': 'same-site', ...ticket })).toBe(403);
       expect(await act(own)).toBe(403);
       expect(await act({ ...own, ...ticket })).toBe(200);
@@ -212,8 +225,9 @@ describe('with ADMIN_TOKEN', () => {
       for (let i = 0; i < 20; i++) await ticketOf();
       expect(await act({ ...own, ...old })).toBe(403);
       // The ticket of another session is none.
-      const other = await session('127.0.0.1', ADMIN_TOKEN);
-      expect(await act({ ...own, cookie: other.cookie, ...(await ticketOf()) })).toBe(403);
+      const other = sessionIn('admin', await session('127.0.0.1', ADMIN_TOKEN));
+      expect(await act({ ...own, ...other, ...(await ticketOf()) })).toBe(403);
+      expect(await act({ ...own, cookie: other.cookie, ...(await ticketOf()) })).toBe(401);
     });
   });
 
@@ -279,6 +293,14 @@ describe.skipIf(!hasOpenssl)('with OPS_TLS', () => {
     const caller = { ...tls.service, url, api_key: ADMIN_TOKEN };
     const { status, body } = await tlsCall(caller, '/admin/v1/clients', tls.trusting);
     expect([status, body.clients.length]).toEqual([200, 1]);
+    // Its page is of https. The body is no sign-in.
+    for (const [origin, expected] of [
+      [url, 400],
+      [url.replace('https', 'http'), 403],
+    ] as const) {
+      const signIn = tlsCall(caller, '/console/session', tls.trusting, {}, { origin });
+      expect([origin, (await signIn).status]).toEqual([origin, expected]);
+    }
     await expect(ask(`http://127.0.0.1:${port}/admin/v1/clients`)).rejects.toThrow();
   });
 });

@@ -375,6 +375,16 @@ describe('a request', () => {
     expect(answer.headers['cache-control']).toBe('no-store');
   });
 
+  test.each([
+    '/admin/v2/clients',
+    '/admin/XX/clients',
+    '/admin/v1/openapiXjson',
+    '/admin/v1clients',
+  ])('to %s is 404: a path has one spelling', async (path) => {
+    const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+    expect((await ask(service.opsUrl + path, 'GET', headers)).status).toBe(404);
+  });
+
   const raw = async (body: string | Buffer, type = 'application/json') => {
     const headers = { authorization: `Bearer ${ADMIN_TOKEN}`, 'content-type': type };
     const sent = { ...headers, 'content-length': String(Buffer.byteLength(body)) };

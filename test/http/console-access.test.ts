@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Sessions, Tries } from '../../src/ops/sessions.ts';
 import { rawExchange } from '../support/http.ts';
-import { ask, startWithOps, watch } from '../support/ops.ts';
+import { ask, sessionIn, startWithOps, watch } from '../support/ops.ts';
 import { ROOT, type Service, until, usualPlace } from '../support/service.ts';
 
 type OpsService = Service & { readonly opsUrl: string };
@@ -13,7 +13,7 @@ const JSON_TYPE = { 'content-type': 'application/json' };
 const PROTECTED = [
   ['GET', '/metrics'],
   ['GET', '/openapi.json'],
-  ['GET', '/reference'],
+  ['GET', '/console/reference'],
   ['GET', '/console/state'],
   ['GET', '/console/events'],
   ['GET', '/console/requests'],
@@ -46,8 +46,6 @@ const signIn = (token: unknown, headers: Record<string, string> = {}) =>
     { ...JSON_TYPE, ...headers },
     JSON.stringify({ token }),
   );
-const cookieOf = (headers: NodeJS.Dict<string | string[]>) =>
-  String(headers['set-cookie']).split(';')[0]!;
 
 describe('every answer', () => {
   test.each([
@@ -55,7 +53,8 @@ describe('every answer', () => {
     ['HEAD', '/metrics', 200],
     ['HEAD', '/console/events', 200],
     ['GET', '/console/state', 200],
-    ['GET', '/reference', 200],
+    ['GET', '/reference', 302],
+    ['GET', '/console/reference', 200],
     ['GET', '/other', 404],
     ['GET', '/../package.json', 404],
     ['GET', '/assets/../../package.json', 404],
@@ -176,26 +175,31 @@ describe('with OPS_TOKEN', () => {
     watcher.close();
   });
 
-  test('who signs in has a cookie that scripts cannot read, until signing out, which ends streams', async () => {
+  test('who signs in has a cookie that scripts cannot read and a secret of the page, until signing out, which ends streams', async () => {
     const signedIn = await signIn(TOKEN);
-    expect(signedIn.status).toBe(204);
+    expect(signedIn.status).toBe(200);
     expect(String(signedIn.headers['set-cookie'])).toMatch(
       /^standin_console=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; Max-Age=43200$/,
     );
-    const cookie = cookieOf(signedIn.headers);
-    const state = (headers: Record<string, string>) =>
-      ask(`${guarded.opsUrl}/console/state`, 'GET', headers);
-    expect((await state({ cookie: `other=1; ${cookie}; more=2` })).status).toBe(200);
-    const watcher = await watch(guarded.opsUrl, { cookie });
+    const own = sessionIn('console', signedIn);
+    const { cookie, ...secret } = own;
+    const state = async (headers: Record<string, string>) =>
+      (await ask(`${guarded.opsUrl}/console/state`, 'GET', headers)).status;
+    expect(await state({ ...secret, cookie: `other=1; ${cookie}; more=2` })).toBe(200);
+    const other = sessionIn('console', await signIn(TOKEN));
+    const halves = [{ cookie }, secret, { ...own, cookie: other.cookie }, { ...other, cookie }];
+    for (const half of halves) expect(await state(half as Record<string, string>)).toBe(401);
+    const watcher = await watch(guarded.opsUrl, own);
     expect(watcher.status).toBe(200);
     const session = `${guarded.opsUrl}/console/session`;
-    const foreign = { cookie, origin: 'https://evil.example' };
+    const foreign = { ...own, origin: 'https://evil.example' };
     expect((await ask(session, 'DELETE', foreign)).status).toBe(403);
-    expect((await state({ cookie })).status).toBe(200);
-    const signedOut = await ask(session, 'DELETE', { cookie });
+    expect((await ask(session, 'DELETE', { cookie })).status).toBe(204);
+    expect(await state(own)).toBe(200);
+    const signedOut = await ask(session, 'DELETE', own);
     expect(signedOut.status).toBe(204);
     expect(String(signedOut.headers['set-cookie'])).toContain('Max-Age=0');
-    expect((await state({ cookie })).status).toBe(401);
+    expect(await state(own)).toBe(401);
     await until(() => watcher.hasEnded(), 'the end of the stream');
   });
 
@@ -213,14 +217,14 @@ describe('with OPS_TOKEN', () => {
     expect(await errorOf(ask(url, 'POST', {}, '{"token":""}'))).toEqual([
       ...[415, 'unsupported_media_type'],
     ]);
-    await until(async () => (await signIn(TOKEN)).status === 204, 'a sign-in');
+    await until(async () => (await signIn(TOKEN)).status === 200, 'a sign-in');
     const tries = await Promise.all(Array.from({ length: 40 }, () => signIn('wrong')));
     const statuses = tries.map(({ status }) => status);
     expect(new Set(statuses)).toEqual(new Set([401, 429]));
     expect(statuses.filter((status) => status === 401).length).toBeLessThan(20);
     for (const { headers, status } of tries)
       if (status === 429) expect(headers['retry-after']).toBe('1');
-    await until(async () => (await signIn(TOKEN)).status === 204, 'a sign-in');
+    await until(async () => (await signIn(TOKEN)).status === 200, 'a sign-in');
   });
 });
 
@@ -229,7 +233,7 @@ test.runIf(process.platform === 'linux')(
   async () => {
     const flood = Promise.all(Array.from({ length: 200 }, () => signInFrom('127.0.0.9', 'wrong')));
     const tries = Array.from({ length: 5 }, () => signInFrom('127.0.0.8', TOKEN));
-    expect(await Promise.all(tries)).toEqual(Array(5).fill(204));
+    expect(await Promise.all(tries)).toEqual(Array(5).fill(200));
     expect(new Set(await flood)).toEqual(new Set([401, 429]));
   },
 );
@@ -298,6 +302,7 @@ describe('what a page of another site has a browser send', () => {
     { origin: 'https://evil.example' },
     { origin: 'null' },
     { origin: 'http://localhost:3000' },
+    { origin: 'https://localhost:9464' },
     { origin: 'http://localhost:9464.evil.example' },
     { 'sec-fetch-site': 'cross-site' },
     { 'sec-fetch-site': 'same-site' },
@@ -336,16 +341,22 @@ describe('what a page of another site has a browser send', () => {
 
 describe('sessions', () => {
   const HOUR_MS = 3_600_000;
-  const OPTIONS = { cookie: 'a', durationMs: 12 * HOUR_MS, isSecure: false };
-  const cookie = (setCookie: string) => setCookie.split(';')[0];
+  const OPTIONS = { name: 'console', durationMs: 12 * HOUR_MS, isSecure: false } as const;
+  const begun = (sessions: Sessions<true>) => {
+    const { cookie, signedIn } = sessions.begin(true);
+    return sessionIn('console', {
+      headers: { 'set-cookie': cookie },
+      text: JSON.stringify(signedIn),
+    });
+  };
 
   test('end after 12 hours, and are at most 100: the oldest goes', () => {
     let nowMs = 0;
-    const sessions = new Sessions(OPTIONS, () => nowMs);
-    const first = cookie(sessions.begin(true));
+    const sessions = new Sessions<true>(OPTIONS, () => nowMs);
+    const first = begun(sessions);
     nowMs = 12 * HOUR_MS - 1;
-    for (const before of ['', 'ba=1; ', 'b=a=1; ']) expect(sessions.find(before + first)).toBe(true);
-    const second = cookie(sessions.begin(true));
+    expect(sessions.find(first)).toBe(true);
+    const second = begun(sessions);
     nowMs++;
     expect([sessions.find(first), sessions.find(second)]).toEqual([undefined, true]);
     for (let i = 0; i < 99; i++) sessions.begin(true);

@@ -107,7 +107,7 @@ test('A29: a revoked API key and that of a disabled client are told nothing else
     const answer = await ask();
     expect(answer.text).toBe('{"error":"unauthorized"}\n');
     expect(answer.headers.get('www-authenticate')).toBe(
-      'Bearer realm="standin", error="invalid_token"',
+      'Bearer realm="standin", error="invalid_token", error_description="the API key or JWT is unknown, expired or revoked"',
     );
   }
 });

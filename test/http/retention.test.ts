@@ -57,12 +57,17 @@ describe.each(usualKinds())('a time to live on the %s database', (kind) => {
 
   test('a token is unknown when it is over, its value is removed, and its token comes back', async () => {
     const { service, brief, lasting } = await start(2);
-    const askedAtMs = performance.now();
-    const tokenized = await call(service, 'tokenize', { a: 'Ann Lee' }, brief);
-    const { a: token } = tokenized.body.data;
+    let token = '';
+    let askedAtMs = 0;
     const restore = (a = token) => call(service, 'detokenize', { a }, lasting);
-    const first = await restore();
-    if (performance.now() - askedAtMs < 2_000) expect(first.body.data).toEqual({ a: 'Ann Lee' });
+    await until(async () => {
+      askedAtMs = performance.now();
+      token = (await call(service, 'tokenize', { a: 'Ann Lee' }, brief)).body.data.a;
+      const { body } = await restore();
+      const isInTime = performance.now() - askedAtMs < 2_000;
+      if (isInTime) expect(body.data).toEqual({ a: 'Ann Lee' });
+      return isInTime;
+    }, 'its token was asked for in its time');
     await until(async () => (await restore()).status !== 200, 'it is over');
     expect(performance.now() - askedAtMs).toBeGreaterThan(2_000);
     const unknown = await restore(UNKNOWN);
@@ -116,9 +121,10 @@ describe.each(usualKinds())('a time to live on the %s database', (kind) => {
       const askedAtMs = performance.now();
       await call(service, 'tokenize', { a: 'Ann Lee' }, brief);
       const { status } = await call(service, 'detokenize', { a: token }, brief);
-      if (performance.now() - askedAtMs < 3_000) expect(status).toBe(200);
+      const isInTime = performance.now() - askedAtMs < 3_000;
+      if (isInTime) expect(status).toBe(200);
       const [row] = await sql(service.place, 'select now() > $1 as past', [first!.at]);
-      return row!.past;
-    }, 'the first end is past');
+      return isInTime && row!.past;
+    }, 'the token was asked for in its time, past its first end');
   });
 });

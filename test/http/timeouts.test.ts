@@ -1,7 +1,9 @@
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { expectErrorForm, parseAnswers } from '../support/http.ts';
+import { newApiKey } from '../../src/crypto/api-key.ts';
+import { expectErrorForm, parseAnswers, rawExchange } from '../support/http.ts';
 import { freePort } from '../support/processes.ts';
 import { call, type Service, startService, until, usualPlace } from '../support/service.ts';
 
@@ -137,6 +139,33 @@ describe.concurrent('slow callers are cut, and others are served', () => {
     reader.write((head('/api/v1/detokenize', request.length) + request).repeat(20));
     await until(async () => (await metric('standin_held_bytes')) > 3 * 65_536, 'answers that wait');
     reader.destroy();
+    await until(async () => (await metric('standin_held_bytes')) === 0, 'nothing held');
+  });
+
+  test('requests sent ahead of answers that nobody reads end their connection, in bounded memory', async () => {
+    const live = 'GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(6_000);
+    const beforeBytes = rssBytes();
+    for (let round = 0; round < 3; round++) {
+      const senders = await openAll(500);
+      const ends = senders.map((sender) =>
+        once(
+          sender.on('error', () => {}),
+          'close',
+        ),
+      );
+      for (const sender of senders) sender.pause().write(live);
+      await Promise.all(ends);
+    }
+    await until(async () => (await metric('standin_held_bytes')) === 0, 'nothing held');
+    expect(rssBytes() - beforeBytes).toBeLessThan(150 * MIB);
+    expect((await call(service, 'tokenize', { a: 'b' })).status).toBe(200);
+  });
+
+  test('bytes held while an unknown API key is looked up are given back', async () => {
+    const body = JSON.stringify({ data: { a: 'b' } });
+    const unknown = head('/api/v1/tokenize', body.length).replace(service.api_key, newApiKey());
+    const answers = parseAnswers(await rawExchange(service, unknown + body));
+    expect(answers.map(({ status }) => status)).toEqual([401]);
     await until(async () => (await metric('standin_held_bytes')) === 0, 'nothing held');
   });
 

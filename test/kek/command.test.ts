@@ -5,14 +5,14 @@ import { kekCommand } from '../../packages/kek/src/command.ts';
 import { KekError } from '../../packages/kek/src/source.ts';
 import { folderOfEachTest, KEK } from '../support/kek.ts';
 import { testKey } from '../support/keys.ts';
-import { childrenOf, isRunning } from '../support/processes.ts';
+import { childrenOf, freePort, isRunning } from '../support/processes.ts';
 import { newBlankPlace, newPlace, runCli, startService, until } from '../support/service.ts';
 
 const HEX = KEK.toString('hex');
 const inFolder = folderOfEachTest();
 
 async function problemOf(command: string, timeoutMs?: number): Promise<string> {
-  const error = await kekCommand(command, timeoutMs)
+  const error = await kekCommand(command, undefined, timeoutMs)
     .read()
     .catch((error: unknown) => error);
   expect(error).toBeInstanceOf(KekError);
@@ -78,7 +78,13 @@ describe('the program with KEK_COMMAND', () => {
     const place = await newPlace('embedded');
     writeFileSync(inFolder('kek'), HEX);
     const count = inFolder('count');
-    const env = { KEK_COMMAND: `echo x >> ${count}; cat ${inFolder('kek')}` };
+    // It gets what a source of the KEK needs, and no secret of another part.
+    const others = 'test -z "$OPS_TOKEN$ADMIN_TOKEN$REDIS_URL" && test -n "$VAULT_TOKEN$PATH"';
+    const env = {
+      KEK_COMMAND: `${others} && echo x >> ${count}; cat ${inFolder('kek')}`,
+      ...{ OPS_TOKEN: 'o'.repeat(16), ADMIN_TOKEN: `a:${'b'.repeat(32)}`, VAULT_TOKEN: 'hvs.x' },
+      ...{ REDIS_URL: 'redis://:secret@127.0.0.1:1', OPS_PORT: String(await freePort()) },
+    };
     const service = await startService(place, env);
     expect(readFileSync(count, 'utf8')).toBe('x\n');
     expect(existsSync(join(place.env.DATA_DIR!, 'kek'))).toBe(false);

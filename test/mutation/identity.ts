@@ -8,8 +8,52 @@ const AZURE = {
   tests: ['kek/azure-key-vault.test.ts'],
 };
 
-/** Who is a caller by JWT, and keys from the services of clouds. */
+const SESSIONS = { tests: ['http/console-access.test.ts'], name: 'who signs in' };
+const PAGE = { tests: ['http/admin-access.test.ts'], name: 'acts with a ticket' };
+
+/** Who is a caller by JWT or by a session of the console, and keys from the services of clouds. */
 export const IDENTITY: readonly Mutant[] = [
+  {
+    id: 'session-cookie-alone',
+    ...SESSIONS,
+    file: 'ops/sessions.ts',
+    old: ' || !session.pageSecret.equals(secret)',
+    new: '',
+    promise: 'The cookie of a session is worth nothing without the secret of the page.',
+  },
+  {
+    id: 'session-ended-by-cookie',
+    ...SESSIONS,
+    file: 'ops/sessions.ts',
+    old: 'if (this.find(headers) !== undefined) this',
+    new: 'this',
+    promise: 'The cookie of a session alone does not end it.',
+  },
+  {
+    id: 'origin-of-any-scheme',
+    file: 'ops/access.ts',
+    old: "'encrypted' in socket",
+    new: "origin?.startsWith('https')",
+    promise: 'A page of https is not one of a listener in clear, nor the other way round.',
+    tests: ['http/console-access.test.ts'],
+    name: 'does nothing',
+  },
+  {
+    id: 'ticket-for-programs',
+    ...PAGE,
+    file: 'ops/admin/access.ts',
+    old: 'checkIsPage(request);\n    const session',
+    new: 'const session',
+    promise: 'Only a page gets a ticket for an act.',
+  },
+  {
+    id: 'act-of-programs',
+    ...PAGE,
+    file: 'ops/admin/access.ts',
+    old: 'checkIsPage(request);\n    if',
+    new: 'if',
+    promise: 'Only a page acts with a session.',
+  },
   {
     id: 'jwt-any-issuer',
     ...VERIFIER,
@@ -23,6 +67,21 @@ export const IDENTITY: readonly Mutant[] = [
     old: ' && [aud].flat().includes(audience)',
     new: '',
     promise: 'A JWT for another service is refused.',
+  },
+  {
+    id: 'jwt-any-type',
+    ...VERIFIER,
+    old: ' && this.#hasType(typ)',
+    new: '',
+    promise: 'With JWT_TYPE, a JWT of another type is refused.',
+  },
+  {
+    id: 'kek-command-gets-all',
+    file: 'config/config.ts',
+    tests: ['kek/command.test.ts'],
+    old: '  return { ...kek, environment: Object.fromEntries(rest) };',
+    new: '  return { ...kek, environment: process.env };',
+    promise: 'KEK_COMMAND gets no secret of another part.',
   },
   {
     id: 'jwt-any-lifetime',

@@ -161,7 +161,7 @@ export const LIMITS: readonly Mutant[] = [
   {
     id: 'pipelining-in-hand',
     file: 'http/pipelining.ts',
-    old: 'this.#inHand < MAX_IN_HAND && ',
+    old: 'this.#inHand < this.#options.maxInHand && ',
     new: '',
     promise: 'A connection has a few requests under way at most.',
     tests: ['http/pipelining.test.ts'],

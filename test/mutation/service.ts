@@ -306,7 +306,7 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'authenticator-any-digits',
     file: 'service/authenticator.ts',
-    old: "if (!isApiKey(apiKey)) throw new CallerError('unauthorized');",
+    old: "if (!isApiKey(apiKey)) throw new CallerError('unauthorized', NO_API_KEY);",
     new: '',
     promise: 'An API key with a wrong check digit asks nothing of the database.',
     tests: ['http/turned-away.test.ts'],

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BulkRuns } from '../support/bulk-run.ts';
 import { applyPolicy, startWithPolicy } from '../support/policy.ts';
 import { postgresBin } from '../support/postgres.ts';
+import { samples } from '../support/samples.ts';
 import {
   createClient,
   kinds,
@@ -10,7 +11,6 @@ import {
   until,
   usualPlace,
 } from '../support/service.ts';
-import { parseCsv, readSample, samplesFolder } from '../support/token-rules.ts';
 
 const POLICY = `
 version: 1
@@ -82,11 +82,10 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     expect(runs.read('a.back.csv')).toBe(ROWS);
   });
 
-  test.skipIf(samplesFolder === undefined).each(['sakila', 'chinook'])(
-    'all customers of %s there and back, as CSV and as NDJSON with ids that are numbers',
-    async (name) => {
-      const csv = readSample(`${name}-customers.csv`);
-      const records = parseCsv(csv).map(({ customer_id: id, fax, ...row }) => {
+  test.each(samples)(
+    'all customers of the sample $name there and back, as CSV and as NDJSON with ids that are numbers',
+    async ({ name, csv, rows }) => {
+      const records = rows.map(({ customer_id: id, fax, ...row }) => {
         const members = JSON.stringify({ ...row, fax: fax || null }).slice(1);
         return `{"id": 90071992547409930${id}, ${members}\n`;
       });
@@ -99,7 +98,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
         const { fields, rejected } = JSON.parse(there.stdout);
         expect([fields.email, fields.phone, rejected]).toEqual([records.length, records.length, 0]);
         const tokens = runs.read(`there.${file}`);
-        for (const { email } of parseCsv(csv)) expect(tokens).not.toContain(email);
+        for (const { email } of rows) expect(tokens).not.toContain(email);
         await runs.run(`detokenize there.${file} --policy -o back.${file}`);
         expect(runs.read(`back.${file}`)).toBe(content);
       }
@@ -148,7 +147,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
   test('what a kind refuses is a bad row, with line, field and reason', async () => {
     runs.write('e.csv', 'id,born,card\n1,1985-04-12,\n2,1985-02-30,\n3,,12\n');
     const stopped = await runs.run('tokenize e.csv --policy -o e.out.csv');
-    expect(stopped.stderr).toContain('Line 3: the field born is not a real date like');
+    expect(stopped.stderr).toContain('Line 3: the field "born" is not a real date like');
     const ended = await runs.run('tokenize e.csv --policy -o e.out.csv --rejects e.rejects.csv');
     expect(ended.code).toBe(3);
     const [, born, card] = runs.read('e.rejects.csv').split('\n');
@@ -169,18 +168,18 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     [
       'g.csv',
       'Email;name\na@example.org;b\n',
-      /has no field of the policy \(version 1, .*the file has Email, name\. Name the fields with --fields/,
+      /has no field of the policy \(version 1, .*the file has Email, name\. Rename its fields, or name them with --fields, which makes all of them of the kind text/,
     ],
     ['g.ndjson', '{"mail":"a@example.org"}\n', /has no field of the policy .*the file has mail\./],
     [
       'g.ndjson',
       '{"customer":{"email":7}}\n',
-      /Line 1: the field customer\.email is a number, not a string/,
+      /Line 1: the field "customer\.email" is a number, not a string/,
     ],
     [
       'g.ndjson',
       '{"customer":"a@example.org"}\n',
-      /the field customer is a string, and a field is named inside it/,
+      /the field "customer" is a string, and a field is named inside it/,
     ],
   ])('%s: %s', async (name, content, message) => {
     runs.write(name, content);
@@ -247,7 +246,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     runs.write('k.csv', input);
     for (const name of ['j', 'k']) {
       const stopped = await runs.run(`tokenize ${name}.csv --policy -o ${name}.out.csv`);
-      expect(stopped.stderr).toContain('Line 3002: the field email is not an e-mail address');
+      expect(stopped.stderr).toContain('Line 3002: the field "email" is not an e-mail address');
       expect(stopped.stderr).toContain('with the same options and --resume');
     }
     const resume = (name: string) =>

@@ -4,8 +4,8 @@ import { ForbiddenError, InvalidValueError, Standin } from '#client';
 import { Front } from '../support/balancer.ts';
 import { startWithPolicy } from '../support/policy.ts';
 import { postgresBin } from '../support/postgres.ts';
+import { samples } from '../support/samples.ts';
 import { createClient, kinds, type Service, startService, usualPlace } from '../support/service.ts';
-import { parseCsv, readSample, samplesFolder } from '../support/token-rules.ts';
 
 const POLICY = `
 version: 1
@@ -57,10 +57,10 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     return new Standin({ url: front.url, apiKey: service.api_key, policy, ...options });
   }
 
-  test.skipIf(samplesFolder === undefined).each(['sakila', 'chinook'])(
-    'all customers of %s go there and back in lists of records, all else as it was',
-    async (name) => {
-      const rows = parseCsv(readSample(`${name}-customers.csv`)).map(
+  test.each(samples)(
+    'all customers of the sample $name go there and back in lists of records, all else as it was',
+    async (sample) => {
+      const rows = sample.rows.map(
         ({ customer_id: id, email, phone, fax, full_name, first_name, last_name }, i): Row => ({
           ...(full_name === undefined ? { first_name, last_name } : { full_name }),
           id: 2n ** 60n + BigInt(id!),

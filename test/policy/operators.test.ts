@@ -38,9 +38,7 @@ describe('what operators see of spaces and kinds', () => {
     place = await usualPlace();
     service = await startWithOps(place);
     await call(service, 'tokenize', { a: 'before the policy' });
-    expect((await runCli(['verify'], place)).stdout).toBe(
-      '1 records were opened, 0 of them bad.\n',
-    );
+    expect((await runCli(['verify'], place)).stdout).toBe('1 record opened, 0 of them bad.\n');
     const file = join(place.folder, 'policy.yaml');
     writeFileSync(file, POLICY);
     await runJson(place, 'policy', 'apply', file, '--yes');
@@ -71,7 +69,7 @@ describe('what operators see of spaces and kinds', () => {
     expect([byKind, bad]).toEqual([all, 0]);
     expect((await runCli(['verify'], place)).stdout).toBe(
       [
-        '5 records were opened, 0 of them bad.',
+        '5 records opened, 0 of them bad.',
         'SPACE  KIND  RECORDS',
         '-      card  1',
         '-      text  2',

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startWithPolicy } from '../support/policy.ts';
 import { postgresBin } from '../support/postgres.ts';
+import { samples } from '../support/samples.ts';
 import { kinds, type Service } from '../support/service.ts';
-import { parseCsv, readSample, samplesFolder } from '../support/token-rules.ts';
 
 /** Ten paths: every column with personal data of both samples. */
 const POLICY = {
@@ -26,9 +26,9 @@ const POLICY = {
   elsewhere: 'pass',
 };
 const ROWS_A_REQUEST = 50;
-const RUNS = postgresBin !== undefined && kinds().includes('server') && samplesFolder !== undefined;
+const RUNS = postgresBin !== undefined && kinds().includes('server');
 
-describe.skipIf(!RUNS)('whole records of real customers', () => {
+describe.skipIf(!RUNS)('whole records of customers', () => {
   let service: Service;
 
   beforeAll(async () => {
@@ -37,8 +37,7 @@ describe.skipIf(!RUNS)('whole records of real customers', () => {
 
   afterAll(() => service?.stop());
 
-  test.each(['sakila-customers.csv', 'chinook-customers.csv'])('%s', async (name) => {
-    const rows = parseCsv(readSample(name));
+  test.each(samples)('of the sample $name', async ({ rows }) => {
     expect(rows.length).toBeGreaterThan(50);
     for (let from = 0; from < rows.length; from += ROWS_A_REQUEST) {
       const part = rows.slice(from, from + ROWS_A_REQUEST).map(recordText);

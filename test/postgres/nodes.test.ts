@@ -7,7 +7,9 @@ import type { KeyPurpose, Token, Value } from '../../src/types.ts';
 import { freePort } from '../support/postgres.ts';
 import {
   call,
+  insist,
   kinds,
+  LATE,
   newPlace,
   type Place,
   runCli,
@@ -49,12 +51,8 @@ describe.skipIf(!kinds().includes('server'))('two nodes on one server', () => {
     await Promise.all(
       Array.from({ length: clients }, async (_, i) => {
         const order = values.map((_, n) => (i < clients / 2 ? n : values.length - 1 - n));
-        const answer = await call(
-          nodes[i % 2]!,
-          'tokenize',
-          { a: order.map((n) => values[n]) },
-          apiKey,
-        );
+        const data = { a: order.map((n) => values[n]) };
+        const answer = await insist(() => call(nodes[i % 2]!, 'tokenize', data, apiKey), LATE);
         expect(answer.status).toBe(200);
         order.forEach((n, at) => {
           tokens[n]!.add(answer.body.data.a[at]);

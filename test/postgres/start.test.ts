@@ -2,7 +2,16 @@ import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { PostgresCluster, postgresBin, query } from '../support/postgres.ts';
-import { call, kinds, newPlace, type Place, runCli, startService } from '../support/service.ts';
+import {
+  call,
+  insist,
+  kinds,
+  LATE,
+  newPlace,
+  type Place,
+  runCli,
+  startService,
+} from '../support/service.ts';
 
 /** What stops a start: before anything listens, with words that say what to do, and nothing changed. */
 const places: Place[] = [];
@@ -88,8 +97,11 @@ describe.skipIf(!kinds().includes('server'))('F27, C10: on a server', () => {
     const services = await Promise.all(Array.from({ length: 4 }, () => startService(place)));
     const apiKey = services.map((service) => service.api_key).find((key) => key !== '')!;
     const tokens = await Promise.all(
-      services.map((service) => call(service, 'tokenize', { a: 'Ann Lee' }, apiKey)),
+      services.map((service) =>
+        insist(() => call(service, 'tokenize', { a: 'Ann Lee' }, apiKey), LATE),
+      ),
     );
+    expect(tokens.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
     expect(new Set(tokens.map((answer) => answer.body.data.a)).size).toBe(1);
     const keys = await query(
       place.env.DATABASE_URL!,

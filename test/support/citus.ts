@@ -6,6 +6,7 @@ import { PostgresCluster, postgresBin, query, run } from './postgres.ts';
 export const citusIsInstalled =
   process.env.TEST_CITUS !== '0' &&
   postgresBin !== undefined &&
+  existsSync(join(postgresBin, 'pg_config')) &&
   existsSync(join(run('pg_config', ['--sharedir']).trim(), 'extension/citus.control'));
 
 const SETTINGS = {

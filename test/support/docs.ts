@@ -86,7 +86,9 @@ export function anchors(path: string): string[] {
 
 /** Validators for the schemas in an OpenAPI document. */
 export class DocumentSchemas {
-  readonly #ajv = new Ajv2020({ allErrors: true, strict: true, strictRequired: false });
+  readonly #ajv = new Ajv2020({
+    ...{ allErrors: true, strict: true, strictRequired: false, allowUnionTypes: true },
+  });
 
   constructor(document: OpenApiDocument | AdminDocument) {
     formats.default(this.#ajv);

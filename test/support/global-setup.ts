@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync } from 'no
 import { join } from 'node:path';
 import { PGlite } from '@electric-sql/pglite';
 import type { TestProject } from 'vitest/node';
+import { nameRun } from './leftovers.ts';
 import { PostgresCluster, postgresBin } from './postgres.ts';
 import { ROOT } from './program.ts';
 
@@ -19,9 +20,13 @@ declare module 'vitest' {
  * PostgreSQL is installed. Also provides one embedded database to copy.
  */
 export default async function setup(project: TestProject): Promise<() => void> {
+  const endRun = nameRun();
   project.provide('embeddedTemplate', await makeTemplate());
   const cluster = await startCluster(project);
-  return () => cluster?.stop();
+  return () => {
+    cluster?.stop();
+    endRun();
+  };
 }
 
 /** Kept for later runs, one for each version of PGlite. */

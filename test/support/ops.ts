@@ -1,5 +1,5 @@
 import { request } from 'node:http';
-import type { ConsoleState, Sample } from '#console';
+import { type ConsoleState, type Sample, SESSION_HEADERS } from '#console';
 import { freePort } from './processes.ts';
 import { type Place, type Service, startService, until } from './service.ts';
 
@@ -39,6 +39,15 @@ export function ask(
     sent.on('error', reject);
     sent.end(body);
   });
+}
+
+/** What a browser and its page send after this answer to a sign-in. */
+export function sessionIn(
+  name: keyof typeof SESSION_HEADERS,
+  { headers, text }: Pick<OpsAnswer, 'headers' | 'text'>,
+): { readonly cookie: string; readonly [header: string]: string } {
+  const cookie = String(headers['set-cookie']).split(';')[0]!;
+  return { cookie, [SESSION_HEADERS[name].toLowerCase()]: JSON.parse(text).page_secret };
 }
 
 export async function stateOf(opsUrl: string): Promise<ConsoleState> {

@@ -88,7 +88,9 @@ export function run(
 /** Only the variables that npm needs for its cache and settings. */
 export function plainEnvironment(): Record<string, string> {
   const kept = Object.entries(process.env).filter(([name]) =>
-    /^(PATH|HOME|TMPDIR|https?_proxy|no_proxy|npm_config_.*|NODE_EXTRA_CA_CERTS)$/i.test(name),
+    /^(PATH|HOME|TMPDIR|https?_proxy|no_proxy|npm_config_.*|NODE_EXTRA_CA_CERTS|TEST_RUN)$/i.test(
+      name,
+    ),
   );
   return Object.fromEntries(kept) as Record<string, string>;
 }

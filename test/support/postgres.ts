@@ -19,8 +19,11 @@ import { childrenOf, freePort, handOver, isRunning, owner } from './processes.ts
 
 export { freePort };
 
-/** Folder of initdb and postgres, or undefined on a machine without a PostgreSQL server. */
-export const postgresBin = findBinaries();
+/**
+ * Folder of initdb and postgres, or undefined on a machine without a PostgreSQL server.
+ * TEST_POSTGRES_BIN names the folder of another version, perhaps without pg_dump and the like.
+ */
+export const postgresBin = process.env.TEST_POSTGRES_BIN ?? findBinaries();
 
 function findBinaries(): string | undefined {
   const debian = '/usr/lib/postgresql';

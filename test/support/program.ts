@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { canSharePort } from '../../src/config/config.ts';
 import { joinCitus } from './citus.ts';
+import { marked } from './leftovers.ts';
 import { createDatabase } from './postgres.ts';
 import { watchOutput } from './secrecy.ts';
 
@@ -68,7 +69,7 @@ export function spawnCli(
     ...{ PATH, HOME },
     ...(TMPDIR === '' ? {} : { TMPDIR }),
     // The set-up of the test run has set this variable.
-    ...(VITEST === undefined ? {} : { NODE_OPTIONS }),
+    ...(VITEST === undefined ? {} : { NODE_OPTIONS, ...marked() }),
   };
   return spawn(node, [CLI, ...args], {
     cwd: place.folder,

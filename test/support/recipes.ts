@@ -37,14 +37,22 @@ export function installPython(name: string, ...packages: string[]): string {
   return join(folder, 'bin');
 }
 
-/** Installs npm packages and, as the package `standin`, this checkout. */
+/** Installs npm packages and the client of this checkout. */
 export function installNode(folder: string, ...packages: string[]): void {
   writeFileSync(join(folder, 'package.json'), '{"private":true,"type":"module"}');
-  rmSync(join(folder, 'node_modules/standin'), { force: true });
   execFileSync('npm', ['install', '--silent', '--no-audit', '--no-fund', ...packages], {
     cwd: folder,
   });
-  symlinkSync(ROOT, join(folder, 'node_modules/standin'));
+  linkClient(folder);
+}
+
+/** The package standin-client, with the build of this checkout. */
+export function linkClient(folder: string): void {
+  const place = join(folder, 'node_modules/standin-client');
+  rmSync(place, { recursive: true, force: true });
+  mkdirSync(place, { recursive: true });
+  cpSync(join(ROOT, 'packages/client/package.json'), join(place, 'package.json'));
+  symlinkSync(join(ROOT, 'dist/client'), join(place, 'dist'));
 }
 
 export function maven(folder: string, ...goals: string[]): void {

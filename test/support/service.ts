@@ -153,6 +153,23 @@ export async function call(
   return { status, headers, body };
 }
 
+/** A busy machine sheds a request, or waits too long for its body. */
+const BUSY = [503, 408];
+/** Or its statements take longer than the deadline of a request. */
+export const LATE = [...BUSY, 500];
+
+/** Asks again while the machine is busy. The test's own time-out bounds it. */
+export async function insist<T extends { readonly status: number }>(
+  ask: () => Promise<T>,
+  busy: readonly number[] = BUSY,
+): Promise<T> {
+  for (;;) {
+    const answer = await ask();
+    if (!busy.includes(answer.status)) return answer;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
 /** Polls until the condition holds. Fails after `patienceMs`. */
 export async function until(
   condition: () => boolean | Promise<boolean>,

@@ -17,11 +17,13 @@ export function tlsCall(
   path: string,
   options: ConnectionOptions,
   data?: unknown,
+  more: Record<string, string> = {},
 ): Promise<{ status: number; body: any; fingerprint: string }> {
   return new Promise((resolve, reject) => {
     const headers = {
       authorization: `Bearer ${service.api_key}`,
       'content-type': 'application/json',
+      ...more,
     };
     const method = data === undefined ? 'GET' : 'POST';
     const sent = request(new URL(path, service.url), { ...options, method, headers, agent: false });

@@ -1,6 +1,3 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
-
 /**
  * The shape rules of docs/tokens.md, implemented a second time from the document, independently of
  * src/shape. Returns a pattern that the token of a value must match.
@@ -40,15 +37,6 @@ function textPattern(characters: string[]): string {
 
 function isBlank(characters: string[]): boolean {
   return characters.every((character) => character === ' ');
-}
-
-/** Sample rows from a file beside the checkout; undefined: the file is not there. */
-const folder =
-  process.env.SAMPLE_DATA_DIR ?? fileURLToPath(new URL('../../../shared/data/', import.meta.url));
-export const samplesFolder = existsSync(folder) ? folder : undefined;
-
-export function readSample(name: string): string {
-  return readFileSync(`${samplesFolder}/${name}`, 'utf8');
 }
 
 /** Rows of a CSV text (RFC 4180), as objects with the names of the first line. */

@@ -48,7 +48,7 @@ test('it has every error of the table, and the page those that only it has', () 
   const statuses = new Set(operations.flatMap(({ operation }) => Object.keys(operation.responses)));
   const known = Object.values(ADMIN_ERRORS).map(({ status }) => String(status));
   expect([...statuses].toSorted()).toEqual([...new Set(['200', '201', ...known])].toSorted());
-  expect((document.components.schemas.Error as any).properties.error.enum).toEqual(
+  expect((document.components.schemas.Refusal as any).properties.error.enum).toEqual(
     Object.keys(ADMIN_ERRORS),
   );
   // The document leaves those to errors.md that the public listener has, too.

@@ -1,19 +1,18 @@
 import { describe, expect, test } from 'vitest';
 import { filledTitle, growthLoad, RECORD_BYTES, RSS, SIZES_TITLE } from '../../bench/growth.ts';
-import { CPU, expandLoads, LONGEST, small } from '../../bench/loads.ts';
+import { BULK, CPU, LONGEST, small } from '../../bench/loads.ts';
 import { Results } from '../../bench/results.ts';
 import { NPM_START_ROW, START } from '../../bench/start.ts';
 import { summarySection } from '../../bench/summary.ts';
 import { STEADY_P99 } from '../../bench/turns.ts';
 
-const ASKED = { connections: [64, 256], rows: 2_000_000 };
+const ROWS = 2_000_000;
 const [POSTGRES, EMBEDDED, ECHO] = ['Standin on PostgreSQL', 'Standin, embedded', 'Fastify echo'];
 const TOKENIZE = small('tokenize', 64).title;
-const BULK = expandLoads(['bulk'], [])[0]!.title;
 
 /** The cells of the row that begins so, of PostgreSQL and of the embedded database. */
 function row(results: Results, beginning: string): string[] {
-  const page = summarySection(results, ASKED);
+  const page = summarySection(results, ROWS);
   const line = page!.split('\n').find((text) => text.startsWith(`| ${beginning}`));
   return line!.slice(2, -2).split(' | ').slice(1);
 }
@@ -44,28 +43,28 @@ describe('the summary of a benchmark', () => {
     expect(cells).toEqual(['at most 2.5', '**2.51**', '2.50']);
   });
 
-  test('takes the latency at a part of the peak, not the one at the peak', () => {
+  test('takes the latency at the rate of all, not the one at the peak', () => {
     const results = new Results();
     results.add(TOKENIZE, POSTGRES, 1, { 'p99 ms': 90 });
     results.add(TOKENIZE, ECHO, 1, { [STEADY_P99]: 10 });
     results.add(TOKENIZE, POSTGRES, 1, { [STEADY_P99]: 19.9 });
     results.add(TOKENIZE, EMBEDDED, 1, { [STEADY_P99]: 20.1 });
-    const cells = row(results, 'tokenize at 70 % of its peak');
+    const cells = row(results, 'tokenize, 64 connections at one rate');
     expect(cells).toEqual(['at most 2', '1.99', '**2.01**']);
   });
 
   test('takes the longest of all rounds for the event loop', () => {
     const results = new Results();
     for (const [i, ms] of [12, 51, 13].entries()) {
-      results.add(BULK, POSTGRES, i + 1, { [LONGEST]: ms });
+      results.add(BULK.title, POSTGRES, i + 1, { [LONGEST]: ms });
     }
     expect(row(results, 'event loop')).toEqual(['at most 50', '**51.00**', '–']);
   });
 
   test('has bulk in values, stored values against new ones, and a start of the embedded kind', () => {
     const results = new Results();
-    results.add(BULK, POSTGRES, 1, { 'values/s': 79_800 });
-    results.add(BULK, EMBEDDED, 1, { 'values/s': 80_100 });
+    results.add(BULK.title, POSTGRES, 1, { 'values/s': 79_800 });
+    results.add(BULK.title, EMBEDDED, 1, { 'values/s': 80_100 });
     results.add(TOKENIZE, POSTGRES, 1, { 'requests/s': 100 });
     results.add(small('repeat', 64).title, POSTGRES, 1, { 'requests/s': 99 });
     expect(row(results, 'bulk')).toEqual(['at least 80,000', '**79,800**', '80,100']);
@@ -78,7 +77,7 @@ describe('the summary of a benchmark', () => {
 
   test('has ratios, memory and bytes of a vault that was filled', () => {
     const results = new Results();
-    const filled = filledTitle(POSTGRES, ASKED.rows);
+    const filled = filledTitle(POSTGRES, ROWS);
     const { title: tokenize } = growthLoad('tokenize');
     const { title: detokenize } = growthLoad('detokenize');
     results.add(tokenize, POSTGRES, 1, { 'requests/s': 1_000 });
@@ -97,8 +96,8 @@ describe('the summary of a benchmark', () => {
 
   test('is left out when nothing of it was measured', () => {
     const results = new Results();
-    expect(summarySection(results, ASKED)).toBeUndefined();
+    expect(summarySection(results, ROWS)).toBeUndefined();
     results.add(TOKENIZE, ECHO, 1, { 'requests/s': 1 });
-    expect(summarySection(results, ASKED)).toBeUndefined();
+    expect(summarySection(results, ROWS)).toBeUndefined();
   });
 });

@@ -198,6 +198,10 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
     takes: ['https://issuer.example/keys', 'http://localhost/keys'],
     refuses: ['http://issuer.example/keys', 'https://issuer.example/?a', 'keys'],
   },
+  JWT_TYPE: {
+    takes: ['at+jwt', 'JWT', 'a'.repeat(64)],
+    refuses: ['application/at+jwt', 'at jwt', 'a'.repeat(65)],
+  },
   JWT_CLIENT_CLAIM: {
     takes: ['azp', 'https://example.org/app', 'a'.repeat(128)],
     refuses: ['a b', 'a'.repeat(129), 'é'],
@@ -266,6 +270,7 @@ const WITH: Record<string, Record<string, string>> = {
   JWT_ISSUER: { JWT_AUDIENCE: 'a' },
   JWT_AUDIENCE: { JWT_ISSUER: 'https://issuer.example' },
   JWT_JWKS_URL: { JWT_ISSUER: 'https://issuer.example', JWT_AUDIENCE: 'a' },
+  JWT_TYPE: { JWT_ISSUER: 'https://issuer.example', JWT_AUDIENCE: 'a' },
 };
 
 describe.each(Object.entries(BOUNDS))('%s', (name, { takes, refuses }) => {

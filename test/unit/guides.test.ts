@@ -5,7 +5,7 @@ import { kindsOf, revealed } from '../../bench/measure.ts';
 import { grow, SHAPED_CHARACTERS, shapeOf } from '../../src/shape/shape.ts';
 import { DRAWS_A_LENGTH, MAX_DRAWS } from '../../src/shape/token.ts';
 import { readText, table } from '../support/docs.ts';
-import { parseCsv, readSample, samplesFolder } from '../support/token-rules.ts';
+import { realSample, samples } from '../support/samples.ts';
 
 const REVEALS = 'docs/guides/what-a-token-reveals.md';
 const MODES = 'docs/guides/deterministic-or-random.md';
@@ -25,75 +25,90 @@ function groups(values: readonly string[], keyOf: (value: string) => unknown): s
   return [...byKey.values()];
 }
 
-function column(file: string, name: string): string[] {
-  return parseCsv(readSample(file)).map((row) => row[name]!);
+function column(file: 'sakila' | 'chinook', name: string): string[] {
+  return realSample(file)!.rows.map((row) => row[name]!);
 }
 
-describe.skipIf(samplesFolder === undefined)('what the guides measured on sample data', () => {
-  test('shapes: how many rows hide behind each', () => {
-    const rows = table(REVEALS, [
-      'Column',
-      'Shapes',
-      'Rows of the most frequent shape',
-      'Half of the rows share theirs with at least',
-      'Rows with a shape of their own',
-    ]);
-    expect(rows.length).toBe(5);
-    for (const [name, ...figures] of rows) {
-      const values = column('sakila-customers.csv', name!);
-      const sizes = groups(values, shapeOf).map((group) => group.length);
-      const crowds = sizes.flatMap((size) => Array<number>(size).fill(size)).sort((a, b) => a - b);
-      const measured = [
-        sizes.length,
-        crowds.at(-1),
-        crowds[Math.floor(crowds.length / 2)],
-        sizes.filter((size) => size === 1).length,
-      ];
-      expect([name, ...figures.map(Number)]).toEqual([name, ...measured]);
-    }
-  });
-
-  test('kinds: rows with a shape of their own, as a text and as the kind', () => {
-    const rows = table(REVEALS, ['Column', 'Kind', 'Rows', 'As `text`', 'As this kind']);
-    expect(rows.length).toBe(11);
-    for (const [name, options, ...figures] of rows) {
-      const [, sample, field] = /^(Sakila|Chinook) (\w+)$/.exec(name!) ?? [];
-      const values =
-        sample === undefined ? DAYS : column(`${sample.toLowerCase()}-customers.csv`, field!);
-      const kinds = kindsOf(`{version: 1, kinds: {measured: {${options}}}}`);
-      const [text, kind] = [kinds[0]!, kinds.at(-1)!].map((one) => revealed(values, one));
-      expect([name, options, ...figures]).toEqual([
-        name,
-        options,
-        ...[values.length, text!.alone, kind!.alone].map((one) => one.toLocaleString('en')),
+describe.skipIf(realSample('sakila') === undefined)(
+  'what the guides measured on sample data',
+  () => {
+    test('shapes: how many rows hide behind each', () => {
+      const rows = table(REVEALS, [
+        'Column',
+        'Shapes',
+        'Rows of the most frequent shape',
+        'Half of the rows share theirs with at least',
+        'Rows with a shape of their own',
       ]);
-      // A second way to the same shapes: those of a text are known.
-      expect(text!.shapes).toBe(groups(values, shapeOf).length);
+      expect(rows.length).toBe(5);
+      for (const [name, ...figures] of rows) {
+        const values = column('sakila', name!);
+        const sizes = groups(values, shapeOf).map((group) => group.length);
+        const crowds = sizes
+          .flatMap((size) => Array<number>(size).fill(size))
+          .sort((a, b) => a - b);
+        const measured = [
+          sizes.length,
+          crowds.at(-1),
+          crowds[Math.floor(crowds.length / 2)],
+          sizes.filter((size) => size === 1).length,
+        ];
+        expect([name, ...figures.map(Number)]).toEqual([name, ...measured]);
+      }
+    });
+
+    test('kinds: rows with a shape of their own, as a text and as the kind', () => {
+      const rows = table(REVEALS, ['Column', 'Kind', 'Rows', 'As `text`', 'As this kind']);
+      expect(rows.length).toBe(11);
+      for (const [name, options, ...figures] of rows) {
+        const [, sample, field] = /^(Sakila|Chinook) (\w+)$/.exec(name!) ?? [];
+        const values =
+          sample === undefined ? DAYS : column(sample.toLowerCase() as 'sakila', field!);
+        const kinds = kindsOf(`{version: 1, kinds: {measured: {${options}}}}`);
+        const [text, kind] = [kinds[0]!, kinds.at(-1)!].map((one) => revealed(values, one));
+        expect([name, options, ...figures]).toEqual([
+          name,
+          options,
+          ...[values.length, text!.alone, kind!.alone].map((one) => one.toLocaleString('en')),
+        ]);
+      }
+    });
+
+    test('shapes: every company has one of its own', () => {
+      const companies = [...new Set(column('chinook', 'company'))].filter(Boolean);
+      expect(companies.length).toBe(10);
+      expect(groups(companies, shapeOf).length).toBe(10);
+      expect(companies).toContain('Apple Inc.');
+      expect(shapeOf('Apple Inc.')).toBe('aaaaa aaa.');
+    });
+
+    test('equality: which countries a statistic gives away', () => {
+      const countries = column('chinook', 'country');
+      const counts = new Map(groups(countries, (name) => name).map((all) => [all[0]!, all.length]));
+      const told = (keyOf: (name: string) => unknown) => {
+        const alone = groups([...counts.keys()], keyOf).filter((names) => names.length === 1);
+        return [alone.length, alone.reduce((sum, [name]) => sum + counts.get(name!)!, 0)].map(
+          String,
+        );
+      };
+      expect(table(MODES, ['From', 'Countries', 'Rows']).map((row) => row.slice(1))).toEqual([
+        told((name) => counts.get(name)),
+        told(shapeOf),
+        told((name) => `${counts.get(name)} ${shapeOf(name)}`),
+      ]);
+      expect(counts.size).toBe(24);
+    });
+  },
+);
+
+test('the measure finds the shapes of texts, which are known', () => {
+  const [text] = kindsOf('version: 1');
+  for (const { rows } of samples) {
+    for (const name of Object.keys(rows[0]!)) {
+      const values = rows.map((row) => row[name]!);
+      expect(revealed(values, text!).shapes).toBe(groups(values, shapeOf).length);
     }
-  });
-
-  test('shapes: every company has one of its own', () => {
-    const companies = [...new Set(column('chinook-customers.csv', 'company'))].filter(Boolean);
-    expect(companies.length).toBe(10);
-    expect(groups(companies, shapeOf).length).toBe(10);
-    expect(companies).toContain('Apple Inc.');
-    expect(shapeOf('Apple Inc.')).toBe('aaaaa aaa.');
-  });
-
-  test('equality: which countries a statistic gives away', () => {
-    const countries = column('chinook-customers.csv', 'country');
-    const counts = new Map(groups(countries, (name) => name).map((all) => [all[0]!, all.length]));
-    const told = (keyOf: (name: string) => unknown) => {
-      const alone = groups([...counts.keys()], keyOf).filter((names) => names.length === 1);
-      return [alone.length, alone.reduce((sum, [name]) => sum + counts.get(name!)!, 0)].map(String);
-    };
-    expect(table(MODES, ['From', 'Countries', 'Rows']).map((row) => row.slice(1))).toEqual([
-      told((name) => counts.get(name)),
-      told(shapeOf),
-      told((name) => `${counts.get(name)} ${shapeOf(name)}`),
-    ]);
-    expect(counts.size).toBe(24);
-  });
+  }
 });
 
 test('codes of letters and digits have shapes of their own', () => {

@@ -78,6 +78,11 @@ describe('a JWT is accepted', () => {
     expect(await outcomeOf(jwt)).toBe(SUBJECT);
   });
 
+  test.each(['at+jwt', 'AT+JWT', 'application/at+jwt'])('with the type %s', async (typ) => {
+    open({ type: 'at+jwt' });
+    expect(await outcomeOf(await issuer.jwt({}, { typ }))).toBe(SUBJECT);
+  });
+
   test('without discovery when the keys are named; a SPIFFE bundle is one', async () => {
     issuer.discovery = { issuer: 'https://other.example' };
     issuer.jwks = issuer.jwks.map((key) => ({ ...(key as object), use: 'jwt-svid' }));
@@ -118,6 +123,16 @@ describe('a JWT is refused', () => {
   ])('%s', async (_, claims) => {
     expect(await outcomeOf(await issuer.jwt(claims as never))).toBe('unauthorized');
   });
+
+  test.each([['JWT'], ['logout+jwt'], [''], [undefined], [['at+jwt']], ['application/x/at+jwt']])(
+    'with the type %j, where another is required',
+    async (typ) => {
+      const jwt = await issuer.jwt({}, { typ });
+      expect(await outcomeOf(jwt)).toBe(SUBJECT);
+      open({ type: 'at+jwt' });
+      expect(await outcomeOf(jwt)).toBe('unauthorized');
+    },
+  );
 
   test('with a claim that every object has', async () => {
     open({ claim: 'constructor' });

@@ -176,7 +176,7 @@ test.each<[string, Environment, object]>([
   expect(settings).toEqual(expected);
   expect(JSON.parse(JSON.stringify(settings))).toEqual(expected);
   const database = { DATABASE_URL: 'postgres://db/x' };
-  expect(parseConfig({ ...database, ...environment }).vault.kek).toEqual(expected);
+  expect(parseConfig({ ...database, ...environment }).vault.kek).toMatchObject(expected);
 });
 
 test('the settings of other programs alone name no source, and are no problem', () => {

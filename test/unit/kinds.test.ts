@@ -16,7 +16,7 @@ import {
 } from '../support/kind-rules.ts';
 import { kindSettings, kinds, kindsAndTexts, texts } from '../support/kinds.ts';
 import { Random } from '../support/random.ts';
-import { parseCsv, readSample, samplesFolder } from '../support/token-rules.ts';
+import { naughtyStrings, SHORT_PHONES, samples } from '../support/samples.ts';
 
 const { seed } = new Random();
 const runs = { seed, numRuns: 2_000 };
@@ -74,80 +74,60 @@ describe('every kind keeps its promises, or refuses a text with a reason that do
     expect(taken.size).toBe(12);
   });
 
-  test.runIf(samplesFolder !== undefined)('for all naughty strings', () => {
-    const strings = JSON.parse(readSample('naughty-strings.json')) as string[];
-    expect(strings.length).toBeGreaterThan(400);
+  test('for all naughty strings', () => {
+    expect(naughtyStrings.length).toBeGreaterThan(400);
     for (const settings of fc.sample(kinds, { seed, numRuns: 12 })) {
-      for (const text of strings) keepsItsPromises(settings, text, text);
+      for (const text of naughtyStrings) keepsItsPromises(settings, text, text);
     }
   });
 
-  test.runIf(samplesFolder !== undefined)('for all cells of the sample rows', () => {
-    const cells = ['sakila-customers.csv', 'chinook-customers.csv'].flatMap((file) =>
-      parseCsv(readSample(file)).flatMap((row) => Object.values(row)),
-    );
-    expect(cells.length).toBeGreaterThan(4_000);
+  test('for all cells of the sample rows', () => {
+    const cells = samples.flatMap(({ rows }) => rows.flatMap((row) => Object.values(row)));
+    expect(cells.length).toBeGreaterThan(3_000);
     const some = fc.sample(kinds, { seed, numRuns: 40 });
     for (const [i, text] of cells.entries()) keepsItsPromises(some[i % 40]!, text, text);
   });
 });
 
-describe.runIf(samplesFolder !== undefined)('the sample rows', () => {
-  const sakila = samplesFolder === undefined ? [] : parseCsv(readSample('sakila-customers.csv'));
-  const chinook = samplesFolder === undefined ? [] : parseCsv(readSample('chinook-customers.csv'));
+describe('the made customers', () => {
+  const { rows } = samples[0]!;
 
-  /** The reasons for which cells are refused, and how many. */
-  function refused(cells: readonly (string | undefined)[], settings: KindSettings) {
-    const reasons = new Map<string, number>();
-    const filled = cells.filter((cell) => cell !== '');
+  /** How many tokens a kind makes of a column, and of how many cells it makes none, by reason. */
+  function tokensOf(column: string, shape: Shape, settings: Partial<KindSettings>) {
+    const reasons: Record<string, number> = {};
     const tokens = new Set<string>();
-    for (const cell of filled) {
-      const one = made(settings, cell!, cell!);
-      if ('reason' in one) reasons.set(one.reason, (reasons.get(one.reason) ?? 0) + 1);
+    for (const row of rows) {
+      const one = made(kindSettings(shape, settings), row[column]!, row[column]!);
+      if ('reason' in one) reasons[one.reason] = (reasons[one.reason] ?? 0) + 1;
       else tokens.add(one.token);
     }
-    return { tokens: tokens.size, reasons: Object.fromEntries(reasons) };
+    return [tokens.size, reasons];
   }
+  const all = rows.length;
+  const long = all - SHORT_PHONES;
 
-  test('e-mail addresses keep their domain at the same length', () => {
-    const settings = kindSettings('email', { keep: 'domain', suffix: false });
-    const { reasons, tokens } = refused(
-      sakila.map(({ email }) => email),
-      settings,
-    );
-    expect([tokens, reasons]).toEqual([599, {}]);
-  });
-
-  test('telephone numbers keep their last four digits at the same length', () => {
-    const settings = kindSettings('digits', { keep_last: 4, suffix: false });
-    const { reasons, tokens } = refused(
-      sakila.map(({ phone }) => phone),
-      settings,
-    );
-    expect([tokens, reasons]).toEqual([
-      598,
-      { 'has too few digits for kind one: 6 must be free': 1 },
-    ]);
-  });
-
-  test('telephone numbers of many countries have one spelling', () => {
-    const settings = kindSettings('digits', { spelling: ['e164'] });
-    const { reasons, tokens } = refused(
-      chinook.map(({ phone }) => phone),
-      settings,
-    );
-    // One number of Denmark has two digits too many.
-    const reason = 'is not a telephone number with + and country code';
-    expect([tokens, reasons]).toEqual([57, { [reason]: 1 }]);
-  });
-
-  test('names are refused where a number is asked for', () => {
-    const { reasons } = refused(
-      sakila.map((row) => row.full_name),
-      kindSettings('digits'),
-    );
-    expect(reasons).toEqual({ 'has no digit': 599 });
-  });
+  test.each([
+    ['email', 'email', { keep: 'domain', suffix: false }, all, {}],
+    [
+      'phone',
+      'digits',
+      { keep_last: 4, suffix: false },
+      long,
+      { 'has too few digits for kind one: 6 must be free': SHORT_PHONES },
+    ],
+    [
+      'phone',
+      'digits',
+      { spelling: ['e164'] },
+      long,
+      { 'is not a telephone number with + and country code': SHORT_PHONES },
+    ],
+  ] as const)(
+    'every %s has a token of kind %s %j of its own, or a reason',
+    (column, shape, settings, tokens, reasons) => {
+      expect(tokensOf(column, shape, settings)).toEqual([tokens, reasons]);
+    },
+  );
 });
 
 test('text without settings draws what it always drew', () => {

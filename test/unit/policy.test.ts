@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { changesOf } from '../../src/policy/changes.ts';
 import { MAX_DOCUMENT_BYTES, MAX_FIELDS } from '../../src/policy/format.ts';
 import { parsePolicy } from '../../src/policy/parse.ts';
@@ -214,7 +214,7 @@ rights: { support: { crad: masked, card: mask }, ops: full }
       '26:6: the kind of d must be text: write it in quotes: "5"',
       '27:3: fields names a twice',
       '27:8: the kind emial (did you mean email?) is not known: choose text, email, digits, date, uuid, word, Card, card, none, mail, list, bad',
-      '28:22: the kind crad is not known: choose text, email, digits, date, uuid, word, Card, card, none, mail, list, bad',
+      '28:22: the kind crad (did you mean card?) is not known: choose text, email, digits, date, uuid, word, Card, card, none, mail, list, bad',
       '28:42: the right to card: mask is not known: choose full, masked, none',
       '28:55: the rights of ops must be lines of a name, a colon and a value',
     ]);
@@ -278,7 +278,20 @@ rights: { support: { crad: masked, card: mask }, ops: full }
     ],
     [
       'version: 1\nfields:\n  a: text\n    b: text',
-      '3:6: the next line is indented too far, or the value has a colon: align the lines, or write the value in quotes',
+      '3:6: line 4 is indented more than line 3: align them',
+    ],
+    [
+      'version: 1\nfields:\n  a: b: c',
+      '3:6: this value has a colon: write it in quotes, or begin a new line with it',
+    ],
+    [
+      '{ "version": 1 "rights": { "*": { "*": full } } }',
+      '1:14: a comma or a closing bracket is missing here',
+    ],
+    // A name of this length is compared with no other: a document has room for thousands.
+    [
+      `version: 1\nfields: { a: ${'x'.repeat(65)} }\nelsewhere: pass\nkinds: { k: { shape: text } }`,
+      `2:14: the kind ${'x'.repeat(65)} is not known: choose text, email, digits, date, uuid, word, k`,
     ],
     [
       'version: 1\nfields:\n  a: text\n b: text',
@@ -315,6 +328,16 @@ rights: { support: { crad: masked, card: mask }, ops: full }
     expect(mistakes.length).toBeGreaterThan(30);
     for (const one of mistakes)
       expect(one).toContain('no anchors (&) and aliases (*): write the value here again');
+  });
+
+  test('beyond the last that is listed are not looked for: they would compare names for minutes', () => {
+    const compared = vi.spyOn(String.prototype, 'toLowerCase');
+    onTestFinished(() => compared.mockRestore());
+    const kinds = Array.from({ length: 190 }, (_, i) => `  kind_${i}: { shape: text }`);
+    const fields = Array.from({ length: 1_000 }, (_, i) => `  field_${i}: kin_${i}_`);
+    const text = ['version: 1', 'elsewhere: pass', 'kinds:', ...kinds, 'fields:', ...fields];
+    expect(mistakesOf(text.join('\n'))).toHaveLength(50);
+    expect(compared.mock.calls.length).toBeLessThan(50 * 250);
   });
 
   test('a document that is too large, too long or too deep is refused, and not read on', () => {

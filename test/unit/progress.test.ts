@@ -7,7 +7,7 @@ function progress(isTTY: boolean, total: number | undefined, columns?: number) {
   const state: { wait: string | undefined } = { wait: undefined };
   const output = { isTTY, columns, write: (text: string) => (written += text) } as never;
   const waitsFor = () => state.wait;
-  const made = new Progress({ unit: 'records', total, waitsFor, output, nowMs: () => nowMs });
+  const made = new Progress({ unit: 'record', total, waitsFor, output, nowMs: () => nowMs });
   return {
     made,
     state,
@@ -61,6 +61,12 @@ test('a total that is not known is left out, or told as a share; one that was to
   small.made.advance(10);
   small.made.end();
   expect(small.written()).toContain('100 %  10 of 10 records');
+  // An estimate that was too large: what is done is all of it.
+  const large = progress(false, 2);
+  large.at(1_000);
+  large.made.advance(1);
+  large.made.end(true);
+  expect(large.written()).toBe('100 %  1 of 1 record, 1/s, 0 s left\n');
 });
 
 test('the line fits any width: a line that wrapped would stay on the terminal', () => {
@@ -95,10 +101,14 @@ test('a reason to wait is shown at once, once, and then with the progress', () =
     at(10_000);
     made.tick();
     expect(written().slice(before.length)).toContain('0 records, waiting: a limit (429)');
-    state.wait = undefined;
+    made.advance(40);
     at(20_000);
-    made.advance(20);
-    expect(written()).toContain('20 records, 1/s');
+    made.tick();
+    expect(written()).toContain('40 records, 2/s, waiting: a limit (429)');
+    state.wait = undefined;
+    at(40_000);
+    made.advance(0);
+    expect(written()).toContain('40 records, 1/s');
   }
 });
 

@@ -208,9 +208,14 @@ describe('a string elsewhere', () => {
 
   test('does not hide a wrong type at a path, and does not make a number one', () => {
     for (const elsewhere of ['pass', 'refuse', 'tokenize'] as const) {
-      expect(refusal('{"data":{"b":"x"}}', elsewhere)).toBe(
-        'data.b: must not be a string: the policy names something inside it',
-      );
+      for (const [value, given] of [
+        ['"x"', 'a string'],
+        ['[]', 'an array'],
+        ['7', 'a number'],
+      ])
+        expect(refusal(`{"data":{"b":${value}}}`, elsewhere)).toBe(
+          `data.b: must be an object or null, not ${given}; the policy names something inside it`,
+        );
       expect(refusal('{"data":{"a":7}}', elsewhere)).toContain('data.a: must be a string or null');
       const numbers = '{"data":{"e":[1E400, -0, {"f":true}], "a":null}}';
       const found = walk(numbers, elsewhere);

@@ -40,7 +40,6 @@ const ROWS: Record<string, readonly number[]> = {
   'answer that the caller does not read': [constant('http/connections.ts', 'UNREAD_TIMEOUT_MS')],
   'next request on a connection': [listener('KEEP_ALIVE_TIMEOUT_MS')],
   'idle caller while memory is short': [budget('STALLED_AFTER_TICKS') * budget('TICK_MS')],
-  'request to the ops listener; next request': [ops('requestTimeout'), ops('keepAliveTimeout')],
   'name look-up, connection, TLS and login': [
     constant('store/connection.ts', 'CONNECT_TIMEOUT_MS'),
   ],
@@ -82,6 +81,7 @@ const WITHOUT_ROW = [
   'service/write-guards.ts PROBE_PATIENCE_MS',
   'ops/console/playground-forwarder.ts TIMEOUT_MS',
   'store/schema.ts COPY_PATIENCE_MS',
+  'service/policy-work.ts TIMEOUT_MS',
   'store/wrapped-keys.ts LOCKS_PATIENCE_MS',
   'store/database-error.ts READ_ONLY_PATIENCE_MS',
 ];

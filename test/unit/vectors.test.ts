@@ -1,4 +1,6 @@
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { isApiKey } from '../../src/crypto/api-key.ts';
 import { kekOf } from '../../src/crypto/kek.ts';
@@ -8,11 +10,12 @@ import { looksLikeCard } from '../../src/shape/card.ts';
 import { shapeOf } from '../../src/shape/shape.ts';
 import { drawStem, drawToken } from '../../src/shape/token.ts';
 import { KEY_PURPOSES } from '../../src/types.ts';
+import { has } from '../support/deploy.ts';
 
-/** The same file serves implementations in other languages; its expected values come from one in Python. */
-const vectors = JSON.parse(
-  readFileSync(new URL('../vectors/vectors.json', import.meta.url), 'utf8'),
-);
+const folder = join(import.meta.dirname, '../vectors');
+const read = (name: string) => JSON.parse(readFileSync(join(folder, `${name}.json`), 'utf8'));
+/** The same file serves implementations in other languages. */
+const vectors = read('vectors');
 const keys = KEY_PURPOSES.map((purpose) => ({
   id: '',
   purpose,
@@ -22,6 +25,14 @@ const keys = KEY_PURPOSES.map((purpose) => ({
 const keyring = new Keyring(keys);
 const hex = (latin1: string) => Buffer.from(latin1, 'latin1').toString('hex');
 const latin1 = (digits: string) => Buffer.from(digits, 'hex').toString('latin1');
+
+test.skipIf(!has('python3', '--version')).each(['vectors', 'kinds'])(
+  '%s.json has what the second implementation makes of its inputs',
+  (name) => {
+    const made = execFileSync('python3', [join(folder, `${name}.py`)], { encoding: 'utf8' });
+    expect(read(name)).toEqual(JSON.parse(made));
+  },
+);
 
 describe('test vectors', () => {
   test.each<any>(vectors.shapes.cases)('shape of $value', ({ value, shape }) => {

@@ -7,6 +7,7 @@ python3 test/vectors/kinds.py > test/vectors/kinds.json && npm run -s format
 """
 
 import calendar
+import functools
 import hashlib
 import hmac
 import itertools
@@ -26,20 +27,10 @@ DEFAULTS = {
 
 
 class Bytes:
-    """The bytes of one draw: 48 of each block."""
+    """The bytes of one draw, block by block."""
 
-    def __init__(self, kind, value, draw):
-        self.stream = itertools.chain.from_iterable(
-            self.block(kind, value, draw, block) for block in itertools.count()
-        )
-
-    @staticmethod
-    def block(kind, value, draw, block):
-        head = bytes([draw, block])
-        if kind["name"] != "text" or kind["space"]:
-            space, name = kind["space"].encode(), kind["name"].encode()
-            head = b"\x80" + head + bytes([len(space)]) + space + bytes([len(name)]) + name
-        return hmac.new(TOKEN_KEY, head + value.encode(), hashlib.sha512).digest()[:48]
+    def __init__(self, block_of):
+        self.stream = itertools.chain.from_iterable(map(block_of, itertools.count()))
 
     def below(self, bound):
         """Uniform: one byte, or two for more than 256 numbers; too high ones are dropped."""
@@ -51,6 +42,14 @@ class Bytes:
 
     def pick(self, alphabet):
         return alphabet[self.below(len(alphabet))]
+
+
+def deterministic(kind, value, draw, block):
+    head = bytes([draw, block])
+    if kind["name"] != "text" or kind["space"]:
+        space, name = kind["space"].encode(), kind["name"].encode()
+        head = b"\x80" + head + bytes([len(space)]) + space + bytes([len(name)]) + name
+    return hmac.new(TOKEN_KEY, head + value.encode(), hashlib.sha512).digest()[:48]
 
 
 def floor_of(classes, may_grow):
@@ -220,7 +219,9 @@ def text_stem(kind, value, data, extra):
         assert kind["suffix"]
         cells += [LOWER] * (8 + extra)
     else:
-        cells[last + 1 : last + 1] = [cells[last]] * (floor_of(free, kind["suffix"]) + extra)
+        shape = "".join(c if len(c) == 1 else c[0] for c in cells)
+        place = 0 if re.fullmatch(r"a+@a+\.a+", shape) else last + 1
+        cells[place:place] = [cells[last]] * (floor_of(free, kind["suffix"]) + extra)
     return "".join(data.pick(c) if len(c) > 1 else c for c in cells)
 
 
@@ -236,10 +237,10 @@ def looks_like_card(text):
     return any(12 <= len(row) <= 19 and luhn(row) for row in plain)
 
 
-def token_of(kind, value, start=0):
+def token_of(kind, value, start=0, block_of=deterministic):
     grows = kind["suffix"] and kind["shape"] not in ("uuid", "word")
     for draw in range(start, 64):
-        data = Bytes(kind, value, draw)
+        data = Bytes(functools.partial(block_of, kind, value, draw))
         stem = STEMS[kind["shape"]](kind, value, data, draw // 8 if grows else 0)
         token = f"{stem}_{SUFFIX}" if kind["suffix"] else stem
         is_card = kind["check_digits"] != "luhn" and looks_like_card(token)
@@ -314,5 +315,6 @@ ABOUT = (
     "Tokens of kinds, for any language: the suffix is tok, the token key that of vectors.json. "
     "Made by kinds.py, a second implementation. Settings that are not here have their defaults."
 )
-json.dump({"about": ABOUT, "cases": list(vectors())}, sys.stdout, indent=1)
-print()
+if __name__ == "__main__":
+    json.dump({"about": ABOUT, "cases": list(vectors())}, sys.stdout, indent=1)
+    print()

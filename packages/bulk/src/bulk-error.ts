@@ -12,7 +12,7 @@ export class BadRowError extends BulkError {
     const remedy =
       reason === NOT_UTF8 ? ' (convert the file, for example with iconv -f LATIN1 -t UTF-8)' : '';
     super(
-      `Line ${line}: ${field === undefined ? 'the row' : `the field ${field}`} ${reason}${remedy}`,
+      `Line ${line}: the ${field === undefined ? 'row' : `field ${JSON.stringify(field)}`} ${reason}${remedy}`,
     );
   }
 }

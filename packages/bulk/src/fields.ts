@@ -6,6 +6,8 @@ const MAX_PATHS = 50;
 const MAX_DEPTH = 16;
 /** Most letters that a misspelt field has wrong. */
 export const MAX_WRONG = 2;
+/** Longer names are not compared: a document has room for thousands of them. */
+const MAX_COMPARED = 64;
 
 /** The fields of a file, for a message. */
 export function listed(fields: readonly string[]): string {
@@ -27,23 +29,34 @@ export function suggested(field: string, fields: readonly string[]): string {
 
 /** The field that was probably meant; undefined: none is near. */
 export function nearest(field: string, fields: readonly string[]): string | undefined {
+  if (field.length > MAX_COMPARED) return undefined;
   const plain = (name: string) => name.trim().toLowerCase();
+  const wanted = plain(field);
   return fields
-    .map((name) => ({ name, wrong: distance(plain(field), plain(name)) }))
+    .map((name) => ({ name, wrong: distance(wanted, plain(name)) }))
     .filter(({ wrong }) => wrong <= MAX_WRONG && wrong < field.length / 2)
-    .toSorted((a, b) => a.wrong - b.wrong)[0]?.name;
+    .toSorted((a, b) => a.wrong - b.wrong || distance(field, a.name) - distance(field, b.name))[0]
+    ?.name;
 }
 
-/** Levenshtein's distance: how many letters must change. */
+/**
+ * How many letters must change, be added, left out or change places with the next one: the optimal
+ * string alignment. More than MAX_WRONG: at least so many.
+ */
 function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (const [i, letter] of [...a].entries()) {
+  if (Math.abs(a.length - b.length) > MAX_WRONG) return Number.POSITIVE_INFINITY;
+  let before: number[] = [];
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 0; i < a.length; i++) {
     const next = [i + 1];
     for (let j = 0; j < b.length; j++) {
-      const swapped = row[j]! + (letter === b[j] ? 0 : 1);
-      next.push(Math.min(swapped, row[j + 1]! + 1, next[j]! + 1));
+      const isSwap = i > 0 && j > 0 && a[i] === b[j - 1] && a[i - 1] === b[j];
+      const swapped = isSwap ? before[j - 1]! + 1 : Number.POSITIVE_INFINITY;
+      const changed = row[j]! + (a[i] === b[j] ? 0 : 1);
+      next.push(Math.min(swapped, changed, row[j + 1]! + 1, next[j]! + 1));
     }
-    row = next;
+    if (Math.min(...next) > MAX_WRONG) return Number.POSITIVE_INFINITY;
+    [before, row] = [row, next];
   }
   return row[b.length]!;
 }

@@ -55,6 +55,7 @@ export async function readBeginning(
   const { fields } = options;
   const names = typeof fields === 'string' ? parseList(fields) : fields.paths;
   const { line, bytes } = await readFirstLine(input, start, bomBytes, names, options);
+  if (options.hasHeader && bytes.length === bomBytes) throw new BulkError(`${input.name} is empty`);
   const columns =
     typeof fields === 'string'
       ? findColumns(input, line, names, options.hasHeader)

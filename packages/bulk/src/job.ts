@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { BulkError } from './bulk-error.ts';
 import { type Checkpoint, checkContinues, checkpointOf, readCheckpoint } from './checkpoint.ts';
 import type { FormatOptions } from './header.ts';
@@ -95,6 +95,7 @@ export async function checkFiles(job: Job, input: Input): Promise<Checkpoint | u
     throw new BulkError('Only a run from a file to a file can be resumed, not a run with a pipe');
   const path = checkpointFor(job);
   for (const one of paths.values()) await refuseNoFile(one);
+  for (const [option, one] of paths) await refuseNoFolder(option, dirname(one));
   for (const one of new Set([job.outputPath ?? path, ...paths.values()]))
     if (one !== undefined && one !== '-') await job.lock?.(one);
   const isAnew = job.isForced || path === undefined;
@@ -144,6 +145,11 @@ async function refuseSameFiles(
 async function refuseNoFile(path: string): Promise<void> {
   if ((await statOf(path))?.isFile() === false)
     throw new BulkError(`${path} is not a file: name a different one, or - for standard output`);
+}
+
+async function refuseNoFolder(option: string, path: string): Promise<void> {
+  if ((await statOf(path)) !== undefined) return;
+  throw new BulkError(`${option}: the folder ${path} does not exist: make it, or name another`);
 }
 
 async function statOf(path: string) {

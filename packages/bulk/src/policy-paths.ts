@@ -18,7 +18,7 @@ export class NoFieldOfPolicy extends BulkError {
   /** @param sample fields of the file */
   constructor(name: string, sample: readonly string[], { policy, paths }: PolicyFields) {
     super(
-      `${name} has no field of the policy (${policy}): the policy has ${listed(paths)}; the file has ${listed(sample)}. Name the fields with --fields`,
+      `${name} has no field of the policy (${policy}): the policy has ${listed(paths)}; the file has ${listed(sample)}. Rename its fields, or name them with --fields, which makes all of them of the kind text`,
     );
   }
 }

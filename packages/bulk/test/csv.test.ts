@@ -210,7 +210,9 @@ describe('the header', () => {
     ['a,b,a', 'a,b\n', '--fields names a twice'],
     ['a,', 'a,b\n', '--fields: write names with commas between them'],
     ['"a', 'a,b\n', '--fields: write names with commas between them'],
-    ['a', '', 'the file has no field a; its first line is empty'],
+    ['a', '', 'the file is empty'],
+    ['a', '\ufeff', 'the file is empty'],
+    ['a', '\nx\n', 'the file has no field a; its first line is empty'],
     ['a', '"a,b\n', 'The quotes in the first line of the file do not match'],
   ])('fields %j of %j', async (fields, input, message) => {
     await expect(csv(input, fields)).rejects.toThrow(message);

@@ -1,6 +1,5 @@
 import type { StandinError } from './errors.ts';
 import { IN_A_BROWSER, isBrowser } from './surroundings.ts';
-import type { FieldOf } from './types.ts';
 
 /** The part of `fetch` that the client needs. Node, Deno, Bun and undici all have it. */
 export type Fetch = (
@@ -59,19 +58,25 @@ export interface CallOptions {
 }
 
 /** Makes detokenize leave out what it cannot restore. */
-export interface LenientOptions {
+export interface LenientOptions<Leniently extends boolean = true> {
   /** Unknown tokens, and values that the client may not see, stay; `unapplied` lists them. */
-  lenient: true;
+  lenient?: Leniently;
 }
 
-/** Options of a call that replaces some strings of a record, and keeps everything else. */
-export interface FieldOptions<T> extends CallOptions {
-  /**
-   * Paths of the strings: `email`, `customer.emails[*]`, `orders[0].to`, `["full name"]`. A field
-   * that may be missing ends in `?`. In a list of records, the fields of each record.
-   */
-  fields: readonly FieldOf<T>[];
-}
+/**
+ * Options of a call that can replace some strings of a record, and keep everything else. One
+ * signature for calls with and without `fields`: of several, the compiler would tell the faults of
+ * the last one, and not underline the wrong path.
+ */
+export type FieldOptions<Field, Policy> = Policy extends true
+  ? CallOptions
+  : CallOptions & {
+      /**
+       * Paths of the strings: `email`, `customer.emails[*]`, `orders[0].to`, `["full name"]`. A
+       * field that may be missing ends in `?`. In a list of records, the fields of each record.
+       */
+      fields?: readonly Field[];
+    };
 
 /** Checked options, complete with defaults. */
 export type Settings = Readonly<Required<StandinOptions<boolean>>>;

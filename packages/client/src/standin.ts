@@ -20,7 +20,7 @@ import {
   type TokenizedText,
   tokenizeText,
 } from './text.ts';
-import type { Accepted, Answered, Found } from './types.ts';
+import type { Accepted, Answered, FieldOf, Found } from './types.ts';
 
 /** The answer of `/health`. */
 export interface Health {
@@ -87,11 +87,10 @@ export class Standin<Policy extends boolean = false> {
    * names, and all other values stay as they are.
    * @throws StandinError; the reason of `signal`; TypeError for an invalid option
    */
-  tokenize<T extends object>(this: Standin<false>, data: T, options: FieldOptions<T>): Promise<T>;
-  tokenize<T extends object>(
-    data: T & Accepted<T, Policy>,
-    options?: CallOptions,
-  ): Promise<Answered<T, Policy>>;
+  tokenize<T extends object, Field extends FieldOf<T> = never>(
+    data: T & Accepted<T, Field, Policy>,
+    options?: FieldOptions<Field, Policy>,
+  ): Promise<Answered<T, Field, Policy>>;
   async tokenize(data: object, options: AnyOptions = {}): Promise<unknown> {
     return (await this.#replace('tokenize', data, options)).data;
   }
@@ -103,20 +102,12 @@ export class Standin<Policy extends boolean = false> {
    * that the client may not see, unless `lenient`; the reason of `signal`; TypeError for an invalid
    * option
    */
-  detokenize<T extends object>(
-    this: Standin<false>,
-    data: T,
-    options: FieldOptions<T> & LenientOptions,
-  ): Promise<Lenient<T>>;
-  detokenize<T extends object>(this: Standin<false>, data: T, options: FieldOptions<T>): Promise<T>;
-  detokenize<T extends object>(
-    data: T & Accepted<T, Policy>,
-    options: CallOptions & LenientOptions,
-  ): Promise<Lenient<Answered<T, Policy>>>;
-  detokenize<T extends object>(
-    data: T & Accepted<T, Policy>,
-    options?: CallOptions,
-  ): Promise<Answered<T, Policy>>;
+  detokenize<T extends object, Field extends FieldOf<T> = never, Leniently extends boolean = false>(
+    data: T & Accepted<T, Field, Policy>,
+    options?: FieldOptions<Field, Policy> & LenientOptions<Leniently>,
+  ): Promise<
+    Leniently extends true ? Lenient<Answered<T, Field, Policy>> : Answered<T, Field, Policy>
+  >;
   async detokenize(data: object, options: AnyOptions = {}): Promise<unknown> {
     const { data: values, unapplied } = await this.#replace('detokenize', data, options);
     return options.lenient ? { data: values, unapplied } : values;
@@ -127,7 +118,7 @@ export class Standin<Policy extends boolean = false> {
    * @throws the errors of `tokenize`
    */
   async lookup<T extends object>(
-    data: T & Accepted<T, Policy>,
+    data: T & Accepted<T, never, Policy>,
     options: CallOptions = {},
   ): Promise<Found<T>> {
     return (await this.#replace('lookup', data, options)).data as Found<T>;

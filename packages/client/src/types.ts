@@ -47,9 +47,18 @@ type OnlyJson<T> = T extends Scalar
       ? { [Name in keyof T]: OnlyJson<T[Name]> }
       : never;
 
-/** What a client with or without a policy takes, and its answer. */
-export type Accepted<T, Policy> = Policy extends true ? JsonOnly<T> : StringsOnly<T>;
-export type Answered<T, Policy> = Policy extends true ? T : Replaced<T>;
+/** What a call with `fields` takes; without them (Field is never), with or without a policy. */
+export type Accepted<T, Field, Policy> = [Field] extends [never]
+  ? Policy extends true
+    ? JsonOnly<T>
+    : StringsOnly<T>
+  : unknown;
+/** Its answer. */
+export type Answered<T, Field, Policy> = [Field] extends [never]
+  ? Policy extends true
+    ? T
+    : Replaced<T>
+  : T;
 
 /** T as look-up answers: null where a value has no token. */
 export type Found<T> = T extends string
@@ -70,7 +79,8 @@ export type FieldOf<T> =
       ? Paths<Record, '', [], ''>
       : Paths<T, '', [], ''>;
 
-type IsAny<T> = 0 extends 1 & T ? true : false;
+/** Not `0 extends 1 & T`, which the compiler answers too early where T extends object. */
+type IsAny<T> = boolean extends (T extends never ? true : false) ? true : false;
 type MaxSteps = 6;
 
 /** All paths inside an object. */

@@ -16,17 +16,21 @@ interface ActFormOptions {
   /** Looks what the act would do. @throws ActRefused; Error with words for a wrong field */
   readonly prepare: () => Promise<Act>;
   readonly confirm: Confirm;
+  /** Called when the form is shown: fills what can be chosen. */
+  readonly opened?: () => Promise<void>;
 }
 
 /** A form whose act is confirmed in a dialog that names it. */
 export class ActForm {
   readonly element: HTMLFormElement;
+  readonly title: string;
   readonly #outcome = el('div', { class: 'outcome', role: 'status' });
   readonly #options: ActFormOptions;
   readonly #button: HTMLButtonElement;
 
   constructor(options: ActFormOptions) {
     this.#options = options;
+    this.title = options.title;
     this.#button = el('button', {}, options.button);
     const submit = (event: Event) => {
       event.preventDefault();
@@ -34,7 +38,7 @@ export class ActForm {
     };
     this.element = el(
       'form',
-      { class: 'card act', submit, autocomplete: 'off' },
+      { class: 'card act', submit, input: () => this.#clearError(), autocomplete: 'off' },
       el('h2', {}, options.title),
       ...options.fields,
       this.#button,
@@ -42,10 +46,18 @@ export class ActForm {
     );
   }
 
-  /** Removes what the last act showed. */
-  clear(): void {
-    this.element.reset();
+  /** Call it when the form is shown. What cannot be chosen can be typed. */
+  open(): void {
+    void this.#options.opened?.().catch(() => {});
+  }
+
+  /** Removes what the last act showed: an API key must not stay. */
+  close(): void {
     setChildren(this.#outcome);
+  }
+
+  #clearError(): void {
+    if (this.#outcome.querySelector('.error') !== null) setChildren(this.#outcome);
   }
 
   async #act(): Promise<void> {

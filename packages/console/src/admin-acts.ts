@@ -2,7 +2,7 @@ import { type Act, ActForm, labelled, WrongField } from './act-form.ts';
 import { ActRefused, type AdminLink } from './admin-link.ts';
 import type { Confirm } from './confirm.ts';
 import { CopyButton } from './copy-button.ts';
-import { type Child, el } from './dom.ts';
+import { type Child, el, setChildren } from './dom.ts';
 import { date, plural } from './format.ts';
 
 interface ClientShown {
@@ -42,8 +42,22 @@ const CAN = {
   lookup: 'Look up: it finds tokens by value',
 } as const;
 
-const CLIENT_MISSING = 'Type the name or the id of a client.';
-const CLIENT_NOTE = 'Its name or id.';
+/** The service's words for these are about headers that nobody typed. */
+async function unlessChanged<T>(asked: Promise<T>, words: string): Promise<T> {
+  return asked.catch((error) => {
+    throw error instanceof ActRefused && error.status === 412 ? new WrongField(words) : error;
+  });
+}
+
+/** The id of the list of clients. */
+export const CLIENTS = 'admin-clients';
+const CLIENT_MISSING = 'Choose a client, or type its id.';
+
+/** A field for a client: its name, or its id. */
+function clientField(): { client: HTMLInputElement; field: HTMLElement } {
+  const client = el('input', { list: CLIENTS, spellcheck: 'false' });
+  return { client, field: labelled('Client', client, 'Its name or id.') };
+}
 
 export function newClientForm(link: AdminLink, confirm: Confirm): ActForm {
   const name = el('input', { maxlength: 200 });
@@ -55,6 +69,7 @@ export function newClientForm(link: AdminLink, confirm: Confirm): ActForm {
   const prepare = async (): Promise<Act> => {
     const called = demand(name, 'Type a name for the client.');
     const can = boxes.filter(({ box }) => box.checked).map(({ operation }) => operation);
+    if (can.length === 0) throw new WrongField('Choose what it may do.');
     const settings = {
       ...Object.fromEntries(boxes.map(({ operation, box }) => [`can_${operation}`, box.checked])),
       space: space.value.trim(),
@@ -64,14 +79,15 @@ export function newClientForm(link: AdminLink, confirm: Confirm): ActForm {
       question: {
         title: `Make the client “${called}”?`,
         lines: [
-          can.length === 0 ? 'It may do nothing.' : `It may ${can.join(' and ')}.`,
+          `It may ${can.join(' and ')}.`,
           `Its tokens are of ${where}, which never changes. It has no API key yet.`,
         ],
         verb: 'Make the client',
       },
       async run() {
         const headers = { 'If-None-Match': '*' };
-        const made = await link.act<ClientShown>('PUT', path('clients', called), settings, headers);
+        const making = link.act<ClientShown>('PUT', path('clients', called), settings, headers);
+        const made = await unlessChanged(making, `There is a client ${called} already.`);
         return el('p', {}, 'Made ', el('code', {}, made.client_id), '. Issue an API key for it.');
       },
     };
@@ -86,7 +102,7 @@ export function newClientForm(link: AdminLink, confirm: Confirm): ActForm {
 }
 
 export function disableForm(link: AdminLink, confirm: Confirm): ActForm {
-  const client = el('input', { spellcheck: 'false' });
+  const { client, field } = clientField();
   const prepare = async (): Promise<Act> => {
     const named = demand(client, CLIENT_MISSING);
     const { client_id: id, name, disabled } = await link.get<ClientShown>(path('clients', named));
@@ -107,16 +123,15 @@ export function disableForm(link: AdminLink, confirm: Confirm): ActForm {
       },
     };
   };
-  const fields = [labelled('Client', client, CLIENT_NOTE)];
-  const button = 'Disable or enable…';
-  return new ActForm({ title: 'Disable or enable a client', fields, button, prepare, confirm });
+  const title = 'Disable or enable a client';
+  return new ActForm({ title, fields: [field], button: 'Disable or enable…', prepare, confirm });
 }
 
 const LIVES = { '90': '90 days', '365': '1 year', '30': '30 days', '': 'no end' } as const;
 const DAY_MS = 86_400_000;
 
 export function issueForm(link: AdminLink, confirm: Confirm): ActForm {
-  const client = el('input', { spellcheck: 'false' });
+  const { client, field } = clientField();
   const life = el('select');
   for (const value of ['90', '30', '365', ''] as const)
     life.append(el('option', { value }, LIVES[value]));
@@ -154,14 +169,33 @@ export function issueForm(link: AdminLink, confirm: Confirm): ActForm {
       },
     };
   };
-  const fields = [labelled('Client', client, CLIENT_NOTE), labelled('Valid for', life)];
+  const fields = [field, labelled('Valid for', life)];
   return new ActForm({ title: 'Issue an API key', fields, button: 'Issue…', prepare, confirm });
 }
 
+/** Of the list to choose from, the newest. */
+const MAX_API_KEYS = 200;
+
 export function revokeForm(link: AdminLink, confirm: Confirm): ActForm {
-  const id = el('input', { spellcheck: 'false' });
+  const list = el('datalist', { id: 'admin-api-keys' });
+  const id = el('input', { list: list.id, spellcheck: 'false' });
+  const opened = async () => {
+    const [{ api_keys: keys }, { clients }] = await Promise.all([
+      link.get<{ api_keys: ApiKeyShown[] }>('/api-keys'),
+      link.get<{ clients: ClientShown[] }>('/clients'),
+    ]);
+    const names = new Map(clients.map((one) => [one.client_id, one.name]));
+    const live = keys.filter((key) => key.revoked_at === null).slice(-MAX_API_KEYS);
+    const options = live.map(
+      ({ api_key_id: value, client_id: clientId, created_at: createdAt }) => {
+        const label = `${names.get(clientId)}, issued ${date(Date.parse(createdAt))}`;
+        return el('option', { value, label });
+      },
+    );
+    setChildren(list, ...options);
+  };
   const prepare = async (): Promise<Act> => {
-    const named = demand(id, 'Type the id of an API key: key_…');
+    const named = demand(id, 'Choose an API key, or type its id: key_…');
     const key = await link.get<ApiKeyShown>(path('api-keys', named));
     if (key.revoked_at !== null) throw new WrongField(`${named} is revoked already.`);
     const { name } = await link.get<ClientShown>(path('clients', key.client_id));
@@ -182,8 +216,9 @@ export function revokeForm(link: AdminLink, confirm: Confirm): ActForm {
       },
     };
   };
-  const fields = [labelled('API key id', id, 'The page of a client lists its API keys.')];
-  return new ActForm({ title: 'Revoke an API key', fields, button: 'Revoke…', prepare, confirm });
+  const fields = [labelled('API key id', id, 'The page of a client lists its API keys.'), list];
+  const title = 'Revoke an API key';
+  return new ActForm({ title, fields, button: 'Revoke…', prepare, confirm, opened });
 }
 
 interface PolicyCheck {
@@ -198,11 +233,14 @@ const MAX_CHANGES = 12;
 export function policyForm(link: AdminLink, confirm: Confirm): ActForm {
   const inForce = () => orNull(link.get<{ version: number; document: string }>('/policy'));
   // Who changes a policy starts with the one in force: a document that is shorter takes away.
-  const start = async () => {
-    const found = document.value === '' ? await inForce().catch(() => null) : null;
-    if (found !== null && document.value === '') document.value = found.document;
+  let started = '';
+  const opened = async () => {
+    const found = await inForce();
+    if (document.value !== '' && document.value !== started) return;
+    started = found?.document ?? '';
+    document.value = started;
   };
-  const document = el('textarea', { spellcheck: 'false', rows: 8, focus: () => void start() });
+  const document = el('textarea', { spellcheck: 'false', rows: 16 });
   const prepare = async (): Promise<Act> => {
     demand(document, 'Paste a policy in YAML or JSON.');
     const body = { document: document.value };
@@ -232,11 +270,15 @@ export function policyForm(link: AdminLink, confirm: Confirm): ActForm {
       },
       async run() {
         const seen = before === 0 ? { 'If-None-Match': '*' } : { 'If-Match': `"${before}"` };
-        const applied = await link.act<{ version: number; is_new: boolean }>(
+        const applying = link.act<{ version: number; is_new: boolean }>(
           'PUT',
           '/policy',
           { ...body, confirmed: check.consequences },
           seen as Record<string, string>,
+        );
+        const applied = await unlessChanged(
+          applying,
+          'Somebody else has applied a policy just now. Look at it, then apply yours again.',
         );
         if (!applied.is_new) return said(`Version ${applied.version} is this document already.`);
         return said(`Version ${applied.version} is in force on all nodes within 5 s.`);
@@ -244,7 +286,8 @@ export function policyForm(link: AdminLink, confirm: Confirm): ActForm {
     };
   };
   const fields = [labelled('Policy', document, 'YAML or JSON, as for standin policy apply.')];
-  return new ActForm({ title: 'Apply a policy', fields, button: 'Apply…', prepare, confirm });
+  const title = 'Apply a policy';
+  return new ActForm({ title, fields, button: 'Apply…', prepare, confirm, opened });
 }
 
 interface Forgotten {

@@ -1,9 +1,12 @@
 import {
   ADMIN_PATHS,
   type AdminSessionShown,
+  type SignedIn,
   TICKET_HEADER,
   type TicketShown,
 } from './protocol.ts';
+import { forget, remember } from './remembered.ts';
+import { send } from './send.ts';
 
 /** The service refused an act, or could not be reached. The message is for people. */
 export class ActRefused extends Error {
@@ -42,11 +45,18 @@ export class AdminLink {
 
   /** @throws ActRefused */
   async signIn(token: string): Promise<void> {
-    this.#take(await asked<AdminSessionShown>(ADMIN_PATHS.session, sent('POST', { token })));
+    const signingIn = asked<AdminSessionShown & SignedIn>(
+      ADMIN_PATHS.session,
+      sent('POST', { token }),
+    );
+    const { name, page_secret: secret } = await signingIn;
+    remember('admin', secret);
+    this.#take({ name });
   }
 
   async signOut(): Promise<void> {
-    await fetch(ADMIN_PATHS.session, { method: 'DELETE' }).catch(() => undefined);
+    await send(ADMIN_PATHS.session, { method: 'DELETE' }).catch(() => undefined);
+    forget('admin');
     this.#take({ name: null });
   }
 
@@ -56,7 +66,7 @@ export class AdminLink {
    * @throws ActRefused
    */
   get<T>(path: string): Promise<T> {
-    return this.#during(asked<T>(ADMIN_PATHS.api + path, { cache: 'no-store' }));
+    return this.#during(asked<T>(ADMIN_PATHS.api + path, {}));
   }
 
   /**
@@ -106,7 +116,7 @@ function sent(method: string, body?: object, headers: Record<string, string> = {
 }
 
 async function asked<T>(path: string, init: RequestInit): Promise<T> {
-  const response = await fetch(path, init).catch(() => {
+  const response = await send(path, init).catch(() => {
     throw new ActRefused(0, 'The service cannot be reached. Nothing is known about the act.');
   });
   const answer = await response.json().catch(() => ({}));

@@ -1,4 +1,5 @@
 import {
+  CLIENTS,
   disableForm,
   forgetForm,
   issueForm,
@@ -7,6 +8,7 @@ import {
   revokeForm,
 } from './admin-acts.ts';
 import { ActRefused, AdminLink } from './admin-link.ts';
+import { choices } from './choices.ts';
 import { Confirm } from './confirm.ts';
 import { el, setChildren, setText } from './dom.ts';
 import type { Feed } from './feed.ts';
@@ -36,14 +38,24 @@ export class AdminView implements View {
   readonly #forms = [newClientForm, issueForm, revokeForm, disableForm, policyForm, forgetForm].map(
     (form) => form(this.#link, this.#confirm),
   );
+  readonly #clients = el('datalist', { id: CLIENTS });
+  readonly #choices: HTMLElement;
+  readonly #act = el('div', { class: 'chosen-act' });
   /** Empty while nobody is signed in. */
-  readonly #acts = el('div', { class: 'acts' });
+  readonly #acts = el('div', { class: 'view' });
+  #names = '';
+  #chosen = 0;
   #hasAdmin: boolean | undefined;
 
   constructor() {
     const signOut = () => void this.#link.signOut();
     this.#signOut = el('button', { type: 'button', class: 'quiet', click: signOut }, 'Sign out');
     this.#signIn = this.#signInForm();
+    const titles = this.#forms.map(({ title }) => title);
+    this.#choices = choices('Act', titles, this.#chosen, (chosen) => {
+      this.#chosen = chosen;
+      this.#open();
+    });
     this.element = el(
       'div',
       { class: 'view' },
@@ -57,6 +69,11 @@ export class AdminView implements View {
   }
 
   update({ state }: Feed): void {
+    const names = state?.clients?.shown.map(({ name }) => name) ?? [];
+    if (String(names) !== this.#names) {
+      this.#names = String(names);
+      setChildren(this.#clients, ...names.map((value) => el('option', { value })));
+    }
     if (state === null || state.hasAdmin === this.#hasAdmin) return;
     this.#hasAdmin = state.hasAdmin;
     if (this.#hasAdmin) void this.#link.load();
@@ -71,9 +88,20 @@ export class AdminView implements View {
     this.#absent.hidden = this.#hasAdmin !== false;
     this.#signIn.hidden = this.#hasAdmin !== true || name !== null;
     this.#signOut.hidden = name === null;
-    setChildren(this.#acts, ...(name === null ? [] : this.#forms.map(({ element }) => element)));
-    // An API key that was issued must not stay for who comes next.
-    if (name === null) for (const form of this.#forms) form.clear();
+    const acts = [this.#choices, this.#act, this.#clients];
+    setChildren(this.#acts, ...(name === null ? [] : acts));
+    if (name !== null) return void this.#open();
+    for (const form of this.#forms) {
+      form.close();
+      form.element.reset();
+    }
+  }
+
+  #open(): void {
+    for (const form of this.#forms) form.close();
+    const chosen = this.#forms[this.#chosen]!;
+    setChildren(this.#act, chosen.element);
+    chosen.open();
   }
 
   #signInForm(): HTMLElement {
@@ -91,7 +119,7 @@ export class AdminView implements View {
       el(
         'p',
         { class: 'note', id: 'admin-token-note' },
-        'What follows your name in ADMIN_TOKEN. You are signed out after an hour.',
+        'Yours in ADMIN_TOKEN, with or without your name. You are signed out after an hour.',
       ),
       el('button', { class: 'primary' }, 'Sign in to act'),
     );

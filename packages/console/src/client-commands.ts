@@ -1,3 +1,4 @@
+import { limitShown } from './format.ts';
 import type { ClientDetail, LimitState } from './protocol.ts';
 
 /** A command of `standin`, ready to run. */
@@ -7,21 +8,28 @@ export interface Command {
 }
 
 const DEFAULT_KEY_LIFE = '90d';
+const EXAMPLE_PER_S = 100;
 
 /** The commands for this client as it is now. Numbers in them are examples to change. */
 export function commandsOf(client: ClientDetail): Command[] {
   const { client_id: id, disabled_at: disabledAt, limits } = client;
   const update = `standin client update ${id}`;
   if (disabledAt !== null) return [{ does: 'Enable the client again', line: `${update} --enable` }];
-  const [rate] = limits;
-  const perS = rate === undefined || rate.perS === 0 ? 100 : rate.perS;
+  const [counting] = limits;
   const both = client.can_tokenize && client.can_detokenize;
   return [
     {
       does: 'Issue another API key',
       line: `standin api-key issue --client ${id} --expires ${DEFAULT_KEY_LIFE}`,
     },
-    { does: 'Set its limit of requests per second', line: `${update} --rate-limit ${perS}` },
+    ...(counting === undefined
+      ? []
+      : [
+          {
+            does: `Set its limit: ${NAMES[counting.name].toLowerCase()}`,
+            line: `${update} --${counting.name.replace('_', '-')} ${counting.perS || EXAMPLE_PER_S}`,
+          },
+        ]),
     both
       ? { does: 'Allow it to tokenize only', line: `${update} --can tokenize` }
       : {
@@ -33,7 +41,7 @@ export function commandsOf(client: ClientDetail): Command[] {
 }
 
 const NAMES: Record<LimitState['name'], string> = {
-  rate_limit: 'Requests per second',
+  rate_limit: 'Tokenize per second',
   detokenize_limit: 'Detokenize per second',
   lookup_limit: 'Look-ups per second',
   unknown_token_limit: 'Unknown tokens per second',
@@ -41,6 +49,6 @@ const NAMES: Record<LimitState['name'], string> = {
 
 /** The name of a limit, and the limit in words. */
 export function limitText({ name, perS, isOwn }: LimitState): [string, string] {
-  const text = perS === 0 ? 'no limit' : `at most ${perS}`;
+  const text = perS === 0 ? 'no limit' : `at most ${limitShown(perS)}`;
   return [NAMES[name], isOwn ? text : `${text} (default)`];
 }

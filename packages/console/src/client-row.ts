@@ -1,7 +1,7 @@
 import { badge } from './badge.ts';
 import { CopyButton } from './copy-button.ts';
 import { el, setChildren, setText } from './dom.ts';
-import { ago, date, si, whole } from './format.ts';
+import { ago, date, limitShown, si, whole } from './format.ts';
 import type { ClientState } from './protocol.ts';
 import { seenInShort } from './seen-kinds.ts';
 import { ShareBar } from './share-bar.ts';
@@ -47,7 +47,7 @@ export class ClientRow {
     const {
       name,
       isDisabled,
-      rate_limit: rateLimit,
+      limitPerS,
       requestsPerS,
       liveApiKeys,
       last_used_at: lastUsedAt,
@@ -64,8 +64,8 @@ export class ClientRow {
     const usedMs = lastUsedAt === null ? null : Date.parse(lastUsedAt);
     setText(used!, usedMs === null ? 'never' : ago(nowMs - usedMs));
     used!.title = usedMs === null ? '' : date(usedMs);
-    const limit = rateLimit === null ? ', no limit' : ` of ${si(rateLimit)}`;
-    const share = rateLimit === null ? null : (requestsPerS ?? 0) / Math.max(rateLimit, 1);
+    const limit = limitPerS === null ? ', no limit' : ` of ${limitShown(limitPerS)}`;
+    const share = limitPerS === null ? null : (requestsPerS ?? 0) / Math.max(limitPerS, 1);
     this.#rate.update(share, si(requestsPerS) + limit);
   }
 

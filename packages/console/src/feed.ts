@@ -1,6 +1,7 @@
 import { EventReader } from './event-stream.ts';
 import { type ConsoleState, PATHS, SAMPLE_INTERVAL_MS } from './protocol.ts';
 import { SampleHistory } from './sample-history.ts';
+import { send } from './send.ts';
 
 /**
  * `stale`: connected, but no events arrive. `away`: not connected, retrying. `signed_out`: the
@@ -98,7 +99,7 @@ export class Feed {
 
   /** @throws Error when the answer is not a success */
   async #get(path: string, signal: AbortSignal): Promise<Response> {
-    const response = await fetch(path, { signal, cache: 'no-store' });
+    const response = await send(path, { signal });
     if (response.status === 401) this.signedOut();
     if (!response.ok) throw new Error(`${path}: ${response.status}`);
     return response;

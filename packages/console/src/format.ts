@@ -18,6 +18,16 @@ export function whole(value: number): string {
   return Math.round(value).toLocaleString('en-US');
 }
 
+/** A limit as it was set. */
+export function limitShown(perS: number): string {
+  return perS < 999.5 ? si(perS) : whole(perS);
+}
+
+/** Estimates, above 200,000 records, are short. */
+export function recordsText(count: number, isEstimate: boolean): string {
+  return isEstimate ? `≈ ${si(count)}` : whole(count);
+}
+
 export function bytes(value: number | null): string {
   if (value === null) return UNKNOWN;
   let scaled = value;

@@ -30,8 +30,7 @@ export class Header {
   constructor(views: readonly View[], themed: () => void, signOut: () => void) {
     const linked = views.filter(({ parent }) => parent === undefined);
     this.#links = linked.map(({ route, title }) => el('a', { href: `#/${route}` }, title));
-    const reference = el('a', { href: '/reference' }, 'API reference');
-    this.#nav = el('nav', { 'aria-label': 'Views' }, ...this.#links, reference);
+    this.#nav = el('nav', { 'aria-label': 'Views' }, ...this.#links);
     this.#signOut = el('button', { type: 'button', class: 'quiet', click: signOut }, 'Sign out');
     this.element = el(
       'header',
@@ -50,15 +49,12 @@ export class Header {
     const { state, link } = feed;
     const isSignedOut = link === 'signed_out';
     this.#nav.hidden = isSignedOut;
-    this.#signOut.hidden = isSignedOut || recall('signed_in') === null;
+    this.#signOut.hidden = isSignedOut || recall('console') === null;
     for (const one of this.#links) {
       const isCurrent = one.hash === `#/${route}`;
       if (isCurrent === one.hasAttribute('aria-current')) continue;
-      if (isCurrent) {
-        one.setAttribute('aria-current', 'page');
-        // On a phone the links scroll, and the views are chosen by other links, too.
-        one.scrollIntoView({ block: 'nearest', inline: 'nearest' });
-      } else one.removeAttribute('aria-current');
+      if (isCurrent) one.setAttribute('aria-current', 'page');
+      else one.removeAttribute('aria-current');
     }
     setText(this.#version, state === null ? '' : state.version);
     this.#health.hidden = state === null;

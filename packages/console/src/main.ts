@@ -8,6 +8,7 @@ import { Header } from './header.ts';
 import { databaseAdvice } from './health.ts';
 import { Overview } from './overview.ts';
 import { PlaygroundView } from './playground-view.ts';
+import { ReferenceView } from './reference-view.ts';
 import { RequestsView } from './requests-view.ts';
 import { SignIn, signOut } from './sign-in.ts';
 import { startTheme } from './theme.ts';
@@ -23,6 +24,7 @@ const views: readonly View[] = [
   new VaultView(),
   new PlaygroundView(() => feed.signedOut()),
   new AdminView(),
+  new ReferenceView(),
 ];
 const header = new Header(views, redraw, () => void signOut().then(() => feed.signedOut()));
 const signIn = new SignIn(() => feed.reconnect());

@@ -1,12 +1,13 @@
 import { levelIcon } from './badge.ts';
+import { choices } from './choices.ts';
 import { el, setChildren } from './dom.ts';
 import type { Feed } from './feed.ts';
 import { FirstSteps } from './first-steps.ts';
-import { duration, ms, si, whole } from './format.ts';
+import { duration, ms, recordsText, si } from './format.ts';
 import { type Check, checksOf } from './health.ts';
 import type { ConsoleState, Sample } from './protocol.ts';
 import { hasRequests, requestsOf } from './sample-history.ts';
-import { Tiles } from './tiles.ts';
+import { countedText, Tiles } from './tiles.ts';
 import { TrafficCharts } from './traffic-charts.ts';
 import type { View } from './view.ts';
 
@@ -25,15 +26,20 @@ export class Overview implements View {
   readonly #firstSteps = new FirstSteps();
   readonly #charts = new TrafficCharts();
   readonly #service = el('dl', { class: 'checks' });
-  #windowMs = 5 * MINUTE_MS;
+  #windowMs = WINDOWS_MIN[1] * MINUTE_MS;
   #drawn: string | undefined;
   #serviceShown: string | undefined;
 
   constructor() {
+    const names = WINDOWS_MIN.map((minutes) => `${minutes} min`);
+    const windows = choices('Time shown', names, 1, (chosen) => {
+      this.#windowMs = WINDOWS_MIN[chosen]! * MINUTE_MS;
+      this.element.dispatchEvent(new Event('refresh', { bubbles: true }));
+    });
     this.element = el(
       'div',
       { class: 'view' },
-      el('div', { class: 'bar' }, el('h1', {}, this.title), this.#windows()),
+      el('div', { class: 'bar' }, el('h1', {}, this.title), windows),
       this.#tiles.element,
       this.#firstSteps.element,
       this.#charts.element,
@@ -57,23 +63,6 @@ export class Overview implements View {
     this.#charts.redraw();
   }
 
-  #windows(): HTMLElement {
-    const choices = WINDOWS_MIN.map((minutes) => {
-      const choice = el('input', {
-        type: 'radio',
-        name: 'window',
-        checked: minutes * MINUTE_MS === this.#windowMs,
-        change: () => {
-          this.#windowMs = minutes * MINUTE_MS;
-          this.element.dispatchEvent(new Event('refresh', { bubbles: true }));
-        },
-      });
-      return el('label', {}, choice, el('span', {}, `${minutes} min`));
-    });
-    const legend = el('legend', { class: 'unseen' }, 'Time shown');
-    return el('fieldset', { class: 'choices' }, legend, ...choices);
-  }
-
   #showService(state: ConsoleState, nowMs: number): void {
     const checks = checksOf(state, nowMs);
     const runs = duration(nowMs - Date.parse(state.startedAt));
@@ -93,7 +82,7 @@ export class Overview implements View {
 function tilesOf(last: Sample | undefined, state: ConsoleState | null) {
   const vault = state?.vault;
   const records: [string, string] = vault
-    ? [(vault.isEstimate ? '≈ ' : '') + si(vault.records), `${whole(vault.records)} in the vault`]
+    ? [recordsText(vault.records, vault.isEstimate), countedText(vault)]
     : ['–', 'not known'];
   if (last === undefined) return [null, null, null, null, state && records];
   const { tokenize, detokenize } = last;

@@ -1,6 +1,7 @@
 import { el, setChildren } from './dom.ts';
 import { API_KEY_HEADER, type ClientDetail, PATHS, type Right } from './protocol.ts';
 import { rightMark } from './seen-kinds.ts';
+import { send } from './send.ts';
 
 const TIMEOUT_MS = 5_000;
 
@@ -50,11 +51,10 @@ export class ApiKeyRights {
 /** null: the console does not know. */
 async function clientOf(apiKey: string): Promise<ClientDetail | null> {
   try {
-    const response = await fetch(PATHS.apiKey, {
+    const response = await send(PATHS.apiKey, {
       method: 'POST',
       headers: { [API_KEY_HEADER]: apiKey },
       signal: AbortSignal.timeout(TIMEOUT_MS),
-      cache: 'no-store',
     });
     return response.ok ? ((await response.json()) as ClientDetail) : null;
   } catch {

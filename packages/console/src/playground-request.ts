@@ -1,6 +1,7 @@
 import { placeOf } from './json-place.ts';
 import type { Answered } from './playground-errors.ts';
 import { API_KEY_HEADER, LENIENT, type Operation, PATHS } from './protocol.ts';
+import { send } from './send.ts';
 
 export interface Timed extends Answered {
   /** Time from this page to the service and back. */
@@ -26,7 +27,7 @@ export async function ask(
   isLenient: boolean,
 ): Promise<Timed | undefined> {
   const beganMs = performance.now();
-  const response = await fetch(PATHS[operation], {
+  const response = await send(PATHS[operation], {
     method: 'POST',
     headers: {
       'Content-Type': 'application/json',
@@ -35,7 +36,6 @@ export async function ask(
     },
     body: `{"data":${text}}`,
     signal: AbortSignal.timeout(TIMEOUT_MS),
-    cache: 'no-store',
   });
   const answer = await response.text();
   const tookMs = performance.now() - beganMs;

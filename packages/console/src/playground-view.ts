@@ -90,6 +90,7 @@ export class PlaygroundView implements View {
 
   #layout(): HTMLElement {
     const [tokenize, restore] = this.#buttons;
+    restore!.title = 'Sends detokenize';
     const example = button('Example', 'quiet', () => {
       this.#original.text = JSON.stringify(this.#policy.example ?? EXAMPLE, null, 2);
       this.#forgetTokens();

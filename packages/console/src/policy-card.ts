@@ -14,6 +14,8 @@ export class PolicyCard {
   readonly #note = el('p', { class: 'note' });
   readonly #problem = el('p', { class: 'error', role: 'alert' });
   readonly #kinds = el('tbody');
+  readonly #document = el('code');
+  readonly #whole: HTMLElement;
   readonly #table: HTMLElement;
   readonly #source = new PolicySource((detail) => this.#take(detail));
 
@@ -25,6 +27,12 @@ export class PolicyCard {
       el('thead', {}, el('tr', {}, ...heads)),
       this.#kinds,
     );
+    this.#whole = el(
+      'details',
+      { hidden: true },
+      el('summary', {}, 'The document, with the rights of clients'),
+      el('pre', { tabindex: 0, 'aria-label': 'Document of the policy' }, this.#document),
+    );
     this.element = el(
       'section',
       { class: 'card policy' },
@@ -32,6 +40,7 @@ export class PolicyCard {
       this.#problem,
       this.#note,
       this.#table,
+      this.#whole,
     );
   }
 
@@ -48,7 +57,7 @@ export class PolicyCard {
       );
   }
 
-  #take({ version, kinds, fields, elsewhereWords }: PolicyDetail): void {
+  #take({ version, kinds, fields, elsewhereWords, document }: PolicyDetail): void {
     setText(this.#version, `version ${version}`);
     const others =
       fields === null
@@ -57,6 +66,8 @@ export class PolicyCard {
     setText(this.#note, `${others} To count the records of each kind and space: standin verify`);
     setChildren(this.#kinds, ...kinds.map((kind) => kindRow(kind, fields ?? [])));
     this.#table.hidden = false;
+    setText(this.#document, document ?? '');
+    this.#whole.hidden = document === null;
   }
 }
 

@@ -17,8 +17,9 @@ export class PolicySource {
 
   update(feed: Feed): void {
     const { version, tag } = feed.state?.policy ?? { version: 0, tag: null };
+    const { detail } = this;
+    const isKnown = tag === detail?.tag && version === detail.version && detail.document !== null;
     if (tag === null) this.detail = undefined;
-    else if (tag !== this.detail?.tag || version !== this.detail.version)
-      this.#polled.update(PATHS.policy, feed);
+    else if (!isKnown) this.#polled.update(PATHS.policy, feed);
   }
 }

@@ -1,4 +1,5 @@
 import type { Feed } from './feed.ts';
+import { send } from './send.ts';
 
 /** An answer of the service that a view asks for again after every sample, while it is visible. */
 export class Polled<T> {
@@ -24,7 +25,7 @@ export class Polled<T> {
   async #ask(path: string): Promise<void> {
     this.#isAsking = true;
     try {
-      const response = await fetch(path, { cache: 'no-store' });
+      const response = await send(path);
       if (response.ok) this.#take((await response.json()) as T);
       else this.#fail(response.status);
     } catch {

@@ -11,7 +11,10 @@ export const PATHS = {
   /** With the query `?id=` and a client_id. */
   client: '/console/client',
   policy: '/console/policy',
+  /** Answers a sign-in with a SignedIn. */
   session: '/console/session',
+  /** The API reference: a piece of HTML for the page. */
+  reference: '/console/reference',
   /** Answers a POST with an API key in API_KEY_HEADER with the ClientDetail of its client. */
   apiKey: '/console/playground/api-key',
   tokenize: '/console/playground/tokenize',
@@ -20,7 +23,7 @@ export const PATHS = {
 
 /** Without ADMIN_TOKEN, these are not there. */
 export const ADMIN_PATHS = {
-  /** Answers with an AdminSessionShown. */
+  /** Answers with an AdminSessionShown, and a sign-in also with a SignedIn. */
   session: '/console/admin/session',
   /** Answers a POST with a TicketShown. */
   ticket: '/console/admin/ticket',
@@ -35,6 +38,17 @@ export const API_KEY_HEADER = 'Standin-Api-Key';
 
 /** The header `Prefer` of a playground's detokenize that may leave tokens as they are. */
 export const LENIENT = 'handling=lenient';
+
+/**
+ * A session is a cookie and a secret of the page. The browser sends the cookie to every port of the
+ * host, so the cookie alone is worth nothing. The page sends its secret in the header of the
+ * session.
+ */
+export const SESSION_HEADERS = { console: 'Standin-Console', admin: 'Standin-Admin' } as const;
+
+export interface SignedIn {
+  readonly page_secret: string;
+}
 
 /** The header in which an act of a signed-in administrator has its ticket. */
 export const TICKET_HEADER = 'Standin-Ticket';
@@ -133,6 +147,8 @@ export interface PolicyState {
 }
 
 export interface PolicyDetail extends Pick<PolicyState, 'version' | 'tag'> {
+  /** As it was applied; null: there is none, or the database does not answer. */
+  readonly document: string | null;
   readonly kinds: readonly KindState[];
   /** null: every string is a `text`. */
   readonly fields: readonly FieldState[] | null;
@@ -253,8 +269,8 @@ export interface ClientState extends ClientFacts {
   readonly last_used_at: string | null;
   /** Rate on this node over the last 10 s; null: the node does not count this client separately. */
   readonly requestsPerS: number | null;
-  /** Requests per second, without detokenize, which has its own limit; null: no limit. */
-  readonly rate_limit: number | null;
+  /** The sum of the limits of what it may do; null: no limit. */
+  readonly limitPerS: number | null;
   /** By right; null: there is no policy, or the client may not detokenize. */
   readonly sees: readonly SeenKinds[] | null;
 }
@@ -267,6 +283,7 @@ export interface ClientDetail extends ClientFacts {
   readonly time_to_live_s: number | null;
   /** What it sees of each kind; null: there is no policy, or the client may not detokenize. */
   readonly sees: readonly SeenKind[] | null;
+  /** Of what it may do. */
   readonly limits: readonly LimitState[];
   /** The oldest first, with revoked and expired ones. */
   readonly api_keys: readonly ApiKeyState[];

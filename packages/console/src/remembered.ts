@@ -1,26 +1,36 @@
-/** What the browser stores for this page: the theme, and whether the user signed in. No secret. */
-type Name = 'theme' | 'signed_in';
+import type { SESSION_HEADERS } from './protocol.ts';
+
+/**
+ * What the browser stores for this page, and for no other port of the host: the theme, and for
+ * each session the secret of the page, which is worth nothing without the cookie.
+ */
+type Name = 'theme' | keyof typeof SESSION_HEADERS;
+
+/** For a browser that forbids storage: until the page closes. */
+const kept = new Map<Name, string>();
 
 export function recall(name: Name): string | null {
   try {
-    return localStorage.getItem(`standin.${name}`);
+    return localStorage.getItem(keyOf(name));
   } catch {
-    return null; // The browser may forbid storage.
+    return kept.get(name) ?? null;
   }
 }
 
 export function remember(name: Name, value: string): void {
+  kept.set(name, value);
   try {
-    localStorage.setItem(`standin.${name}`, value);
-  } catch {
-    // Without storage, the choice lasts until the page closes.
-  }
+    localStorage.setItem(keyOf(name), value);
+  } catch {}
 }
 
 export function forget(name: Name): void {
+  kept.delete(name);
   try {
-    localStorage.removeItem(`standin.${name}`);
-  } catch {
-    // Without storage, there is nothing to forget.
-  }
+    localStorage.removeItem(keyOf(name));
+  } catch {}
+}
+
+function keyOf(name: Name): string {
+  return `standin.${name}`;
 }

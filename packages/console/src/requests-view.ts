@@ -1,4 +1,5 @@
 import { badge } from './badge.ts';
+import { choices } from './choices.ts';
 import { clientAddress } from './client-row.ts';
 import { CopyButton } from './copy-button.ts';
 import { el, setChildren, setText } from './dom.ts';
@@ -52,7 +53,10 @@ export class RequestsView implements View {
       el(
         'div',
         { class: 'bar' },
-        this.#choices(),
+        choices('Requests shown', ['All', 'Refused and failed'], 0, (chosen) => {
+          this.#isRefusedOnly = chosen === 1;
+          this.#show();
+        }),
         this.#reason,
         el('label', { class: 'filter' }, el('span', {}, 'Find'), this.#filter),
         el('label', { class: 'pause' }, this.#pause, 'Pause'),
@@ -64,7 +68,12 @@ export class RequestsView implements View {
 
   update(feed: Feed): void {
     const { clients } = feed.state ?? {};
-    this.#names = new Map(clients?.shown.map((one) => [one.client_id, one.name]));
+    const names = new Map(clients?.shown.map((one) => [one.client_id, one.name]));
+    if (String([...names]) !== String([...this.#names])) {
+      this.#names = names;
+      this.#rows.clear();
+      this.#show();
+    }
     if (!this.#pause.checked) this.#requests.update(PATHS.requests, feed);
   }
 
@@ -97,23 +106,6 @@ export class RequestsView implements View {
     );
     setChildren(this.#reason, el('option', { value: EVERY_REASON }, 'Any reason'), ...options);
     this.#reason.value = before;
-  }
-
-  #choices(): HTMLElement {
-    const choices = (['All', 'Refused and failed'] as const).map((name, i) => {
-      const choice = el('input', {
-        type: 'radio',
-        name: 'requests',
-        checked: i === 0,
-        change: () => {
-          this.#isRefusedOnly = i === 1;
-          this.#show();
-        },
-      });
-      return el('label', {}, choice, el('span', {}, name));
-    });
-    const legend = el('legend', { class: 'unseen' }, 'Requests shown');
-    return el('fieldset', { class: 'choices' }, legend, ...choices);
   }
 
   #row(one: RecentRequest): HTMLElement {

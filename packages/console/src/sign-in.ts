@@ -1,8 +1,9 @@
 import { el, setText } from './dom.ts';
-import { PATHS } from './protocol.ts';
+import { PATHS, type SignedIn } from './protocol.ts';
 import { forget, remember } from './remembered.ts';
+import { send } from './send.ts';
 
-/** Asks for the OPS_TOKEN, and exchanges it for a session cookie that no script can read. */
+/** Asks for the OPS_TOKEN, and exchanges it for a session. */
 export class SignIn {
   readonly element: HTMLFormElement;
   readonly #token: HTMLInputElement;
@@ -52,7 +53,6 @@ export class SignIn {
     this.#token.setAttribute('aria-invalid', String(problem !== ''));
     if (problem !== '') return this.#token.focus();
     this.#token.value = '';
-    remember('signed_in', 'yes');
     this.#signedIn();
   }
 }
@@ -61,12 +61,14 @@ export class SignIn {
 async function signIn(token: string): Promise<string> {
   if (token === '') return 'Type the OPS_TOKEN first.';
   try {
-    const { ok, status } = await fetch(PATHS.session, {
+    const response = await send(PATHS.session, {
       method: 'POST',
       headers: { 'Content-Type': 'application/json' },
       body: JSON.stringify({ token }),
     });
-    if (ok) return '';
+    const { status } = response;
+    if (status === 200) remember('console', ((await response.json()) as SignedIn).page_secret);
+    if (response.ok) return '';
     if (status === 401) return 'This is not the OPS_TOKEN of this service.';
     if (status === 429) return 'Too many tries. Wait a few seconds.';
     return `The service answered ${status}. Try again.`;
@@ -76,6 +78,6 @@ async function signIn(token: string): Promise<string> {
 }
 
 export async function signOut(): Promise<void> {
-  forget('signed_in');
-  await fetch(PATHS.session, { method: 'DELETE' }).catch(() => undefined);
+  await send(PATHS.session, { method: 'DELETE' }).catch(() => undefined);
+  forget('console');
 }

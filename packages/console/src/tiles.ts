@@ -1,4 +1,6 @@
 import { el, setChildren, setText } from './dom.ts';
+import { clock } from './format.ts';
+import type { VaultState } from './protocol.ts';
 
 /** A row of numbers, each with a note. Updates keep the elements. */
 export class Tiles {
@@ -27,4 +29,10 @@ export class Tiles {
         setChildren(note, ...parts.map((part) => el('span', {}, part)));
     });
   }
+}
+
+/** When the records were counted. */
+export function countedText({ growth }: VaultState): string {
+  const last = growth.at(-1);
+  return last === undefined ? '' : `at ${clock(last.atMs)}`;
 }

@@ -108,7 +108,7 @@ const PLOTS: readonly TrafficPlot[] = [
   },
   {
     title: 'Records per database statement',
-    unit: 'more under load',
+    unit: 'requests share statements under load',
     format: si,
     isRate: false,
     nothing: 'No statements in this time',

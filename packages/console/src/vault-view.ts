@@ -2,11 +2,22 @@ import { badge } from './badge.ts';
 import { Chart } from './chart.ts';
 import { el, setChildren, setText } from './dom.ts';
 import type { Feed } from './feed.ts';
-import { ago, bytes, clock, date, duration, percent, plural, si, whole } from './format.ts';
+import {
+  ago,
+  bytes,
+  clock,
+  date,
+  duration,
+  percent,
+  plural,
+  recordsText,
+  si,
+  whole,
+} from './format.ts';
 import { PolicyCard } from './policy-card.ts';
 import type { KeysState, KeyVersionState, VaultState } from './protocol.ts';
 import { ShareBar } from './share-bar.ts';
-import { Tiles } from './tiles.ts';
+import { countedText, Tiles } from './tiles.ts';
 import type { View } from './view.ts';
 
 const HEADS = ['Version', 'Created', 'Records', 'Share', ''];
@@ -64,7 +75,7 @@ export class VaultView implements View {
     if (vault !== null) this.#drawGrowth(vault);
     else if (!this.#hasGrowth) this.#drawNothing(nowMs / 1_000);
     if (keys === null) this.#showUnknownKeys();
-    else this.#showKeys(keys, nowMs);
+    else this.#showKeys(keys, nowMs, vault?.isEstimate ?? true);
   }
 
   redraw(): void {
@@ -95,14 +106,18 @@ export class VaultView implements View {
     setText(this.#advice, `Not known at the moment: the database does not answer.${last}`);
   }
 
-  #showKeys({ versions, resealed, age_s: ageS }: KeysState, nowMs: number): void {
+  #showKeys(
+    { versions, resealed, age_s: ageS }: KeysState,
+    nowMs: number,
+    isEstimate: boolean,
+  ): void {
     this.#knownMs = nowMs;
     this.#reseal.update(resealed, resealed === null ? 'not known' : percent(resealed));
     const read = `This node read its keys ${duration(ageS * 1_000)} ago.`;
     setText(this.#advice, `${read} ${adviceOn(versions, resealed)}`);
     const all = versions.reduce((sum, { records }) => sum + (records ?? 0), 0);
-    const newestFirst = versions.toReversed();
-    setChildren(this.#versions, ...newestFirst.map((one) => versionRow(one, all, nowMs)));
+    const rows = versions.toReversed().map((one) => versionRow(one, all, nowMs, isEstimate));
+    setChildren(this.#versions, ...rows);
   }
 }
 
@@ -115,7 +130,7 @@ function tilesOf(vault: VaultState | null): [string, string][] {
   const spanMs = first && last ? last.atMs - first.atMs : 0;
   const each = vault.bytes === null || records === 0 ? null : vault.bytes / records;
   return [
-    [(isEstimate ? '≈ ' : '') + si(records), isEstimate ? 'estimated' : whole(records)],
+    [recordsText(records, isEstimate), countedText(vault)],
     [bytes(vault.bytes), 'table and indexes'],
     [bytes(each), 'with its indexes'],
     [`${more < 0 ? '−' : '+'}${si(Math.abs(more))}`, `records in ${duration(spanMs)}`],
@@ -130,11 +145,18 @@ function adviceOn(versions: readonly KeyVersionState[], resealed: number | null)
   return 'To encrypt the rest with the newest key: standin keyring reseal';
 }
 
-function versionRow(key: KeyVersionState, all: number, nowMs: number): HTMLElement {
+/** @param isEstimate of `all`. Shares of it are estimates, too. */
+function versionRow(
+  key: KeyVersionState,
+  all: number,
+  nowMs: number,
+  isEstimate: boolean,
+): HTMLElement {
+  const isShare = isEstimate || key.records !== all;
   const madeMs = Date.parse(key.created_at);
   const cells: [string, Node | string][] = [
     ['Created', el('span', { title: ago(nowMs - madeMs) }, date(madeMs))],
-    ['Records', key.records === null ? '–' : `≈ ${si(key.records)}`],
+    ['Records', key.records === null ? '–' : recordsText(key.records, isShare)],
     ['Share', key.records === null || all === 0 ? '–' : percent(key.records / all)],
     ['', key.isNewest ? badge('good', 'encrypts new records') : 'decrypts only'],
   ];

@@ -22,6 +22,7 @@ const POLICY: PolicyDetail = {
   ],
   elsewhere: 'pass',
   elsewhereWords: '',
+  document: null,
 };
 const NO_FIELDS = { ...POLICY, fields: null };
 

@@ -5,10 +5,17 @@ import { KEK_TIMEOUTS, KekError, type KekSource, parseKek } from './source.ts';
 const MAX_OUTPUT_BYTES = 4_096;
 const BY_HAND = 'Run the command yourself, as the user of the service, to see why.';
 
-/** @param commandLine run by `sh`; never shown, because it may contain a password */
-export function kekCommand(commandLine: string, timeoutMs = KEK_TIMEOUTS.totalMs): KekSource {
+/**
+ * @param commandLine run by `sh`; never shown, because it may contain a password
+ * @param environment of the command; undefined: that of this process
+ */
+export function kekCommand(
+  commandLine: string,
+  environment?: NodeJS.Dict<string>,
+  timeoutMs = KEK_TIMEOUTS.totalMs,
+): KekSource {
   const read = async () => {
-    const output = await outputOf(commandLine, timeoutMs);
+    const output = await outputOf(commandLine, environment, timeoutMs);
     const kek = parseKek(output);
     if (kek === undefined) {
       throw new KekError(
@@ -20,13 +27,18 @@ export function kekCommand(commandLine: string, timeoutMs = KEK_TIMEOUTS.totalMs
   return { place: 'the output of KEK_COMMAND', setting: 'KEK_COMMAND', read };
 }
 
-function outputOf(commandLine: string, timeoutMs: number): Promise<Buffer> {
+function outputOf(
+  commandLine: string,
+  env: NodeJS.Dict<string> | undefined,
+  timeoutMs: number,
+): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     // A process group of its own, so that everything the shell starts ends with it. Standard error
     // is dropped, because it may contain secrets.
     const child = spawn('/bin/sh', ['-c', commandLine], {
       stdio: ['ignore', 'pipe', 'ignore'],
       detached: true,
+      env,
     });
     const chunks: Buffer[] = [];
     let outputBytes = 0;

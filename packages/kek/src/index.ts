@@ -18,6 +18,8 @@ export interface KekSettings {
   readonly file: string | undefined;
   /** A command line that prints the KEK. */
   readonly command?: string;
+  /** Of the command; undefined: that of this process. */
+  readonly environment?: NodeJS.Dict<string>;
   /** One of these decrypts the file. Without them, the file is in clear. */
   readonly awsKms?: AwsKmsSettings;
   readonly gcpKms?: GcpKmsSettings;
@@ -27,12 +29,12 @@ export interface KekSettings {
 
 /** @param isEmbedded whether the database is embedded, so that the KEK may be beside it */
 export function kekSource(
-  { file, command, awsKms, gcpKms, azure, transit }: KekSettings,
+  { file, command, environment, awsKms, gcpKms, azure, transit }: KekSettings,
   dataDir: string,
   isEmbedded: boolean,
   files: PrivateFiles,
 ): KekSource {
-  if (command !== undefined) return kekCommand(command);
+  if (command !== undefined) return kekCommand(command, environment);
   if (file === undefined) return kekFile(join(dataDir, 'kek'), isEmbedded, files);
   if (awsKms !== undefined) return kekAwsKms(file, awsKms, files);
   if (gcpKms !== undefined) return kekGcpKms(file, gcpKms, files);

@@ -137,7 +137,7 @@ function errorResponses(errors: AdminFacts['errors']): Schema {
     const same = Object.entries(errors).filter(([, error]) => error.status === status);
     const description = same.map(([, { when }]) => when).join('; or ');
     const examples = same.map(([code, { when }]) => errorExample(code, when));
-    responses[`Error${status}`] = response(description, 'Error', Object.assign({}, ...examples));
+    responses[`Error${status}`] = response(description, 'Refusal', Object.assign({}, ...examples));
   }
   return responses;
 }

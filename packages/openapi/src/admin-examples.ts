@@ -43,12 +43,12 @@ const CHANGE = { what: 'field customer.email', before: null, after: 'email' };
 
 /** A value of each schema that a body or an answer has. */
 const VALUES: Readonly<Record<string, unknown>> = {
-  Client: CLIENT,
-  Clients: { clients: [CLIENT] },
+  ClientDetails: CLIENT,
+  ClientList: { clients: [CLIENT] },
   ClientSettings: { rate_limit: 200, can_detokenize: false },
   ApiKey: API_KEY,
-  ApiKeys: { api_keys: [API_KEY] },
-  NewApiKey: { expires_at: API_KEY.expires_at },
+  ApiKeyList: { api_keys: [API_KEY] },
+  ApiKeyLife: { expires_at: API_KEY.expires_at },
   IssuedApiKey: { ...API_KEY, api_key: 'stk_0123456789ABCDEFGHIJKLMNOPQR1KnaxG' },
   Policy: { ...VERSION, document: DOCUMENT },
   PolicyVersions: { versions: [VERSION] },

@@ -20,7 +20,7 @@ export interface AdminOperationText {
 
 type Methods = Readonly<Record<string, AdminOperationText>>;
 
-const CLIENT = { tag: 'Clients', answers: { 200: 'Client' }, hasEtag: true } as const;
+const CLIENT = { tag: 'Clients', answers: { 200: 'ClientDetails' }, hasEtag: true } as const;
 const CHANGE = { isConditional: true, errors: ['conflict', 'precondition_failed'] };
 
 const CLIENTS: Readonly<Record<string, Methods>> = {
@@ -28,7 +28,7 @@ const CLIENTS: Readonly<Record<string, Methods>> = {
     get: {
       ...{ id: 'listClients', tag: 'Clients', summary: 'All clients' },
       description: 'As `standin client list --json`.',
-      ...{ answers: { 200: 'Clients' }, errors: [] },
+      ...{ answers: { 200: 'ClientList' }, errors: [] },
     },
   },
   '/clients/{client}': {
@@ -41,7 +41,7 @@ const CLIENTS: Readonly<Record<string, Methods>> = {
       description:
         'Makes the client with this name (201), or gives the client the settings of the body (200). A setting that is missing is default, except the space. With `If-None-Match: *` it only makes.',
       body: 'ClientSettings',
-      answers: { 200: 'Client', 201: 'Client' },
+      answers: { 200: 'ClientDetails', 201: 'ClientDetails' },
     },
     patch: {
       ...{ ...CLIENT, ...CHANGE, id: 'updateClient', summary: 'Change settings of a client' },
@@ -59,7 +59,7 @@ const API_KEYS: Readonly<Record<string, Methods>> = {
   '/api-keys': {
     get: {
       ...{ id: 'listApiKeys', tag: 'API keys', summary: 'All API keys' },
-      ...{ description: 'Without their texts.', answers: { 200: 'ApiKeys' }, errors: [] },
+      ...{ description: 'Without their texts.', answers: { 200: 'ApiKeyList' }, errors: [] },
     },
   },
   '/api-keys/{api_key_id}': {
@@ -76,13 +76,13 @@ const API_KEYS: Readonly<Record<string, Methods>> = {
   '/clients/{client}/api-keys': {
     get: {
       ...{ id: 'listApiKeysOfClient', tag: 'API keys', summary: 'The API keys of a client' },
-      ...{ description: 'Without their texts.', answers: { 200: 'ApiKeys' } },
+      ...{ description: 'Without their texts.', answers: { 200: 'ApiKeyList' } },
       errors: [],
     },
     post: {
       ...{ id: 'issueApiKey', tag: 'API keys', summary: 'Issue an API key' },
       description: 'Only this answer has its text. A second request issues a second API key.',
-      ...{ body: 'NewApiKey', isBodyOptional: true, answers: { 201: 'IssuedApiKey' } },
+      ...{ body: 'ApiKeyLife', isBodyOptional: true, answers: { 201: 'IssuedApiKey' } },
       errors: ['conflict'],
     },
   },

@@ -197,18 +197,20 @@ const POLICY_SCHEMAS: Readonly<Record<string, Schema>> = {
 };
 
 const CLIENT_SCHEMAS: Readonly<Record<string, Schema>> = {
-  Client: answer('A client: an application that may call.', {
+  // Not `Client`, and no name that is that of its field in small letters: clients made for Python
+  // and Go have such names themselves.
+  ClientDetails: answer('A client: an application that may call.', {
     client_id: FACTS.client_id!,
     ...SETTINGS,
     created_at: FACTS.created_at!,
     disabled_at: FACTS.disabled_at!,
     last_used_at: FACTS.last_used_at!,
   }),
-  Clients: answer('All clients.', { clients: list('The oldest first.', ref('Client')) }),
+  ClientList: answer('All clients.', { clients: list('The oldest first.', ref('ClientDetails')) }),
   ClientSettings: body('Settings of a client. An answer is one, too.', { ...SETTINGS, ...FACTS }),
   ApiKey: answer('An API key, without its text.', API_KEY),
-  ApiKeys: answer('API keys.', { api_keys: list('The oldest first.', ref('ApiKey')) }),
-  NewApiKey: body('How long it lives.', {
+  ApiKeyList: answer('API keys.', { api_keys: list('The oldest first.', ref('ApiKey')) }),
+  ApiKeyLife: body('How long it lives.', {
     expires_at: timeOrNull('A time in the future; null or missing: never.'),
   }),
   IssuedApiKey: answer('An API key with its text, which no other answer has.', {
@@ -280,7 +282,7 @@ export function adminSchemas(codes: readonly string[]): Record<string, Schema> {
     ...POLICY_SCHEMAS,
     ...VALUE_SCHEMAS,
     ...KEY_SCHEMAS,
-    Error: answer('Why a request failed.', {
+    Refusal: answer('Why a request failed.', {
       error: { ...text('The code to decide on.'), enum: codes },
       message: text('What to do, for people. It can change, and names no value.'),
     }),

@@ -5,6 +5,8 @@ import type { Limits } from './facts.ts';
  * schemas and rules against the service.
  */
 export const UNSTATED_RULES = {
+  lists: () =>
+    'an array as `data`, without a policy that names fields; with one, an array of something else than objects',
   strings: () =>
     'a number, `true`, `false` or `null` in `data`, without a policy that names fields',
   valueBytes: ({ valueBytes }: Limits) => `a value longer than ${valueBytes} bytes of UTF-8`,
@@ -21,7 +23,7 @@ export const UNSTATED_RULES = {
 const REQUESTS = `Standin replaces strings with tokens of the same shape, and turns tokens back
 into strings.
 
-Send a JSON object with \`data\`, an object. Standin ignores fields beside \`data\`. Which strings of
+Send a JSON object with \`data\`, an object or an array of objects. Standin ignores fields beside \`data\`. Which strings of
 \`data\` it replaces depends on the policy that the operator has applied.
 
 A request is all or nothing. If one value is not acceptable, or one token is unknown, the answer is a

@@ -4,8 +4,8 @@ import type { Schema } from './facts.ts';
 import type { Operation } from './operations.ts';
 import type { Response } from './responses.ts';
 
-/** The document for people: one page without scripts, with a style sheet as its only other part. */
-export function referencePage(document: OpenApiDocument): string {
+/** The document for people: HTML for a view of the console, which has its style. */
+export function referenceHtml(document: OpenApiDocument): string {
   const { info, servers, components } = document;
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
@@ -13,25 +13,11 @@ export function referencePage(document: OpenApiDocument): string {
   const links = operations.map(
     ({ path, operation }) => html`<li><a href="#${operation.operationId}">${path}</a></li>`,
   );
-  const page = html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<meta name="color-scheme" content="light dark">
-<title>${info.title} ${info.version}: API reference</title>
-<link rel="icon" href="${ICON}">
-<link rel="stylesheet" href="reference.css">
-</head>
-<body>
-${HEADER}
-<div class="page">
-<nav aria-label="Contents">
+  const { text } = html`<nav aria-label="Contents">
 <ul>${links}<li><a href="#schemas">Schemas</a></li></ul>
 </nav>
-<main>
-<h1>${info.title} API <small>${info.version}</small></h1>
-<p>${info.summary}. For programs: <a href="openapi.json">openapi.json</a> (OpenAPI 3.1).</p>
+<div>
+<p>${info.title} API ${info.version}. ${info.summary}. For programs: <a href="/openapi.json" download>openapi.json</a> (OpenAPI 3.1).</p>
 <p>The service listens on <code>${servers[0]!.url}</code>.</p>
 ${markdown(info.description)}
 ${operations.map(({ path, method, operation }) =>
@@ -40,12 +26,9 @@ ${operations.map(({ path, method, operation }) =>
 <h2 id="schemas">Schemas</h2>
 <p>Every field is always present.</p>
 ${Object.entries(components.schemas).map(([name, schema]) => schemaSection(name, schema))}
-</main>
 </div>
-</body>
-</html>
 `;
-  return page.text;
+  return text;
 }
 
 function operationSection(
@@ -138,7 +121,8 @@ function typeOf(schema: Schema): Html {
   }
   const more = ['format', 'pattern', 'minimum'].filter((word) => word in schema);
   const bounds = more.map((word) => html`, ${word} <code>${String(schema[word])}</code>`);
-  return html`${String(schema.type)}${bounds}`;
+  const type = schema.not === undefined ? String(schema.type) : 'object or array';
+  return html`${type}${bounds}`;
 }
 
 /** Trusted HTML. All other text is escaped when it is inserted. */
@@ -178,21 +162,3 @@ function inline(text: string): Html[] {
     .split('`')
     .map((piece, i) => (i % 2 === 1 ? html`<code>${piece}</code>` : html`${piece}`));
 }
-
-/** That of the console. Without one, the browser would ask for a file that is not there. */
-const ICON =
-  "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' rx='4' fill='%232f5bea'/%3E%3Cpath d='M4 6.5h5M12 6.5h0M4 10h0M7 10h5' stroke='white' stroke-width='2' stroke-linecap='round'/%3E%3C/svg%3E";
-
-/** The header of the console, with its views. */
-const HEADER = html`<header>
-<a class="brand" href="/">Standin</a>
-<nav aria-label="Views">
-<a href="/#/">Overview</a>
-<a href="/#/requests">Requests</a>
-<a href="/#/clients">Clients</a>
-<a href="/#/vault">Vault &amp; keys</a>
-<a href="/#/playground">Playground</a>
-<a href="/#/admin">Admin</a>
-<a href="/reference" aria-current="page">API reference</a>
-</nav>
-</header>`;

@@ -44,10 +44,14 @@ export const HEADERS = {
     example: 1,
   },
   'WWW-Authenticate': {
-    description: 'RFC 6750; with `error` when a credential was sent.',
-    schema: { type: 'string', pattern: '^Bearer realm="standin"(, error="invalid_token")?$' },
+    description: 'RFC 6750; with `error` and what is wrong, when a credential was sent.',
+    schema: {
+      type: 'string',
+      pattern: '^Bearer realm="standin"(, error="invalid_token", error_description="[^"]+")?$',
+    },
     required: true,
-    example: 'Bearer realm="standin", error="invalid_token"',
+    example:
+      'Bearer realm="standin", error="invalid_token", error_description="no Bearer before the API key"',
   },
   Allow: {
     description: 'The methods of the path.',

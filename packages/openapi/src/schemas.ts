@@ -8,24 +8,25 @@ import type { Facts, FieldContent, Schema } from './facts.ts';
 export const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` });
 
 /**
- * Fields of the caller, nested at any depth. Generators cannot write a type for a recursive schema,
- * so the description has the recursion.
+ * An object of the caller, nested at any depth, or an array of such objects. Said by what it is not:
+ * of `oneOf`, generators make Java that does not compile, Go that needs another module, and
+ * TypeScript that sends `{}`; of a list of types, they take the first. They cannot write a type for
+ * a recursive schema either, so the description has the recursion.
  */
-const nested = (description: string): Schema => ({
-  type: 'object',
+const records = (description: string): Schema => ({
   description,
-  additionalProperties: true,
+  not: { type: ['string', 'number', 'boolean', 'null'] },
 });
 
-const VALUES = nested(
-  'Fields with names of your own. Each is a value (a string) or an array or object with values at any depth. A value stays byte for byte: also "", spaces, NUL and emoji. With a policy that names fields, only their strings are values, unless `elsewhere` says more; numbers, `true`, `false` and null stay as they are, and a list of such objects may be sent.',
+const VALUES = records(
+  'An object: fields with names of your own. Each is a value (a string) or an array or object with values at any depth. A value stays byte for byte: also "", spaces, NUL and emoji. With a policy that names fields, only their strings are values, unless `elsewhere` says more; numbers, `true`, `false` and null stay as they are, and an array of such objects may be sent.',
 );
 
-const TOKENS = nested(
+const TOKENS = records(
   'The same fields, arrays and objects, with a token in the place of each value: printable ASCII in the shape of the value, `_` and the suffix. With a policy that names fields, everything else is as it was sent.',
 );
 
-const FOUND = nested(
+const FOUND = records(
   'The same fields, arrays and objects, with a token in the place of each value that has one, and null in the place of each other value.',
 );
 

@@ -48,14 +48,17 @@ export function textSchemas({ answers }: Facts): Record<string, Schema> {
     Span: answer('A place in a text.', {
       start: offset('Of its first code point.'),
       end: offset('Of the code point after it.'),
-      kind: text('A kind of the policy, of shape `word` with suffix.'),
+      kind: { ...text('A kind of the policy, of shape `word` with suffix.'), minLength: 1 },
     }),
-    TokenizedText: withOptional(piece, {
-      more: {
-        type: 'boolean',
-        description: 'Whether this is a piece, and another one follows.',
+    TokenizedText: withOptional(
+      { ...piece, additionalProperties: false },
+      {
+        more: {
+          type: 'boolean',
+          description: 'Whether this is a piece, and another one follows.',
+        },
       },
-    }),
+    ),
     RestoredText: withOptional(restored, {
       rest: text(
         'With `more`: the end of the piece, which may be the beginning of a token. Send it before the next piece.',

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { TICKET_HEADER } from '#console';
 import type { AdminToken } from '../../options.ts';
-import { BEARER, checkSameOrigin } from '../access.ts';
+import { BEARER, checkIsPage, checkSameOrigin } from '../access.ts';
 import { Secret, Sessions, Tries } from '../sessions.ts';
 import { isReading } from './call.ts';
 import { refusal } from './errors.ts';
@@ -29,7 +29,7 @@ export class AdminAccess {
   /** @param isSecure whether the listener speaks TLS */
   constructor(tokens: readonly AdminToken[], isSecure: boolean) {
     this.#tokens = tokens.map(({ name, token }) => ({ name, secret: new Secret(token) }));
-    this.sessions = new Sessions({ cookie: 'standin_admin', durationMs: SESSION_MS, isSecure });
+    this.sessions = new Sessions({ name: 'admin', durationMs: SESSION_MS, isSecure });
   }
 
   /**
@@ -40,7 +40,7 @@ export class AdminAccess {
     const { headers, socket } = request;
     const token = BEARER.exec(headers.authorization ?? '')?.[1];
     if (token !== undefined) return this.check(token, socket.remoteAddress);
-    const session = this.sessions.find(headers.cookie);
+    const session = this.sessions.find(headers);
     if (session === undefined)
       throw refusal('unauthorized', 'Send a token of ADMIN_TOKEN as bearer token.');
     this.#checkPage(request, session);
@@ -55,24 +55,27 @@ export class AdminAccess {
   check(token: string, address: string | undefined): string {
     if (!this.#tries.has(address))
       throw refusal('too_many', 'Too many wrong tokens from this address. Wait a second.');
-    // All of them, so that the time tells nothing of which is right.
-    const [found] = this.#tokens.filter(({ secret }) => secret.equals(token));
+    // All of them, so that the time tells nothing of which is right. People paste the name, too.
+    const [found] = this.#tokens.filter(({ name, secret }) =>
+      secret.equals(token.startsWith(`${name}:`) ? token.slice(name.length + 1) : token),
+    );
     if (found !== undefined) return found.name;
     this.#tries.take(address);
     throw refusal('unauthorized', 'This is no ADMIN_TOKEN of this service.');
   }
 
-  /** Begins a session. @returns the value of Set-Cookie */
-  begin(name: string): string {
+  /** Begins a session. */
+  begin(name: string) {
     return this.sessions.begin({ name, tickets: new Set() });
   }
 
   /**
    * A ticket for one request of the session.
-   * @throws Refusal unauthorized
+   * @throws Refusal unauthorized or cross_origin
    */
-  ticket(cookies: string | undefined): string {
-    const session = this.sessions.find(cookies);
+  ticket(request: IncomingMessage): string {
+    checkIsPage(request);
+    const session = this.sessions.find(request.headers);
     if (session === undefined)
       throw refusal('unauthorized', 'Sign in with a token of ADMIN_TOKEN.');
     const { tickets } = session;
@@ -87,16 +90,9 @@ export class AdminAccess {
    * and cannot read a ticket. A request that was recorded cannot be sent again.
    */
   #checkPage(request: IncomingMessage, { tickets }: AdminSession): void {
-    const {
-      origin,
-      'sec-fetch-site': site,
-      [TICKET_HEADER.toLowerCase()]: ticket,
-    } = request.headers;
-    if (origin === undefined && site === undefined)
-      throw refusal('cross_origin', 'A session is for the console: send a token instead.');
-    checkSameOrigin(request);
-    if (isReading(request)) return;
-    if (!tickets.delete(String(ticket)))
+    if (isReading(request)) return void checkSameOrigin(request);
+    checkIsPage(request);
+    if (!tickets.delete(String(request.headers[TICKET_HEADER.toLowerCase()])))
       throw refusal('cross_origin', 'The request has no ticket, or one that was used.');
   }
 }

@@ -4,11 +4,11 @@ import { errorOfChange } from '../../errors.ts';
 import { parseObject } from '../../http/data.ts';
 import type { AdminEntry } from '../../service/audit/audit-log.ts';
 import type { StrangerEntry } from '../../service/audit/unknown-callers.ts';
-import { answerJson, type Refusal, readJson } from '../server.ts';
+import { answerJson, pathOf, type Refusal, readJson } from '../server.ts';
 import type { AdminAccess } from './access.ts';
 import { type AdminAnswer, type AdminCall, isReading } from './call.ts';
 import { refusal, refusalOf } from './errors.ts';
-import { ADMIN_PATH, type AdminRouter, type FoundOperation } from './routes.ts';
+import type { AdminRouter, FoundOperation } from './routes.ts';
 
 const MAX_BODY_BYTES = 1_048_576;
 const MAX_UNDER_WAY = 20;
@@ -33,7 +33,7 @@ export interface AdminApiOptions {
   readonly onFailure: (error: unknown) => void;
 }
 
-/** Answers all requests below ADMIN_PATH. */
+/** Answers all requests below /admin/. */
 export class AdminApi {
   readonly #options: AdminApiOptions;
   #underWay = 0;
@@ -87,8 +87,7 @@ export class AdminApi {
       throw refusal('overloaded', 'The service is stopping. Send the request to another node.');
     if (this.#underWay >= MAX_UNDER_WAY)
       throw refusal('overloaded', `${MAX_UNDER_WAY} requests are under way. Try again.`);
-    const path = request.url!.split('?', 1)[0]!.slice(ADMIN_PATH.length);
-    const operation = this.#options.router.find(request.method!, path, (methods) =>
+    const operation = this.#options.router.find(request.method!, pathOf(request), (methods) =>
       response.setHeader('Allow', methods),
     );
     done.operation = operation;

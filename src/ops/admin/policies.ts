@@ -1,13 +1,6 @@
 import { invalid } from '../../http/data.ts';
-import { parsePolicy } from '../../policy/parse.ts';
-import {
-  applyPolicy,
-  clientViews,
-  findPolicy,
-  kindExamples,
-  listPolicies,
-  planPolicy,
-} from '../../service/policies.ts';
+import { applyPolicy, findPolicy, listPolicies, planningFacts } from '../../service/policies.ts';
+import { offThread, TooMuchWork } from '../../service/policy-work.ts';
 import type { Vault } from '../../service/vault.ts';
 import {
   type AdminAnswer,
@@ -47,7 +40,10 @@ export function policyRoutes({ openVault, tokenSuffix }: AdminParts): AdminRoute
           return { status: 200, body: found, etag: `"${found.version}"` };
         },
       },
-      PUT: { act: 'policy.apply', run: async (call) => apply(await openVault(), call) },
+      PUT: {
+        act: 'policy.apply',
+        run: async (call) => apply(await openVault(), tokenSuffix, call),
+      },
     },
     '/policy/versions': {
       GET: {
@@ -94,17 +90,30 @@ async function fieldsOf(call: AdminCall) {
   return { document, confirmed };
 }
 
-async function apply(vault: Vault, call: AdminCall): Promise<AdminDone> {
+/** Documents in turn: each may take a processor, and much memory. */
+let checking: Promise<unknown> = Promise.resolve();
+
+async function checked(vault: Vault, document: string, suffix: string) {
+  const check = async () => offThread('check', document, suffix, ...(await planningFacts(vault)));
+  const result = checking.then(check, check);
+  checking = result;
+  try {
+    return await result;
+  } catch (error) {
+    throw error instanceof TooMuchWork ? invalid(`document: ${error.message}`) : error;
+  }
+}
+
+async function apply(vault: Vault, suffix: string, call: AdminCall): Promise<AdminDone> {
   const { document, confirmed } = await fieldsOf(call);
-  const { policy, mistakes, warnings } = parsePolicy(document);
-  if (policy === undefined) {
+  const { mistakes, warnings, plan } = await checked(vault, document, suffix);
+  if (plan === undefined) {
     const { line, column, text } = mistakes[0]!;
     const others = mistakes.length - 1;
     throw invalid(
       `document: line ${line}, column ${column}: ${text}${others > 0 ? `; and ${others} more, which /admin/v1/policy/check lists` : ''}`,
     );
   }
-  const plan = await planPolicy(vault, document, policy);
   const { consequences } = plan;
   checkMatch(call.headers, plan.version === 0 ? undefined : `"${plan.version}"`);
   const unseen = consequences.filter((one) => !confirmed.includes(one));
@@ -128,18 +137,8 @@ function unconfirmed(unseen: readonly string[]): string {
 
 async function check(vault: Vault, suffix: string, call: AdminCall): Promise<AdminAnswer> {
   const { document } = await fieldsOf(call);
-  const { policy, mistakes, warnings } = parsePolicy(document);
-  const plan = policy && (await planPolicy(vault, document, policy));
-  return {
-    status: 200,
-    body: {
-      is_valid: policy !== undefined,
-      mistakes,
-      warnings,
-      changes: plan?.changes ?? [],
-      consequences: plan?.consequences ?? [],
-      kinds: policy ? kindExamples(policy, suffix) : [],
-      clients: policy ? await clientViews(vault, policy) : [],
-    },
-  };
+  const { plan, ...result } = await checked(vault, document, suffix);
+  const { changes = [], consequences = [] } = plan ?? {};
+  const body = { is_valid: plan !== undefined, ...result, changes, consequences };
+  return { status: 200, body };
 }

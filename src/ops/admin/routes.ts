@@ -27,11 +27,14 @@ export class AdminRouter {
   readonly #routes: readonly (readonly [RegExp, AdminRoutes[string]])[];
 
   constructor(routes: AdminRoutes) {
-    this.#routes = Object.entries(routes).map(([path, methods]) => [patternOf(path), methods]);
+    this.#routes = Object.entries(routes).map(([path, methods]) => [
+      patternOf(ADMIN_PATH + path),
+      methods,
+    ]);
   }
 
   /**
-   * @param path below ADMIN_PATH, without the query
+   * @param path without the query
    * @param setAllow called with the methods of the path when this is none of them
    * @throws Refusal
    */
@@ -50,7 +53,7 @@ export class AdminRouter {
 }
 
 function patternOf(path: string): RegExp {
-  return new RegExp(`^${path.replaceAll(/\{\w+\}/g, '([^/]+)')}$`);
+  return new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '([^/]+)')}$`);
 }
 
 function decoded(part: string): string {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { ADMIN_PATHS, type AdminSessionShown, type TicketShown } from '#console';
+import { ADMIN_PATHS, type AdminSessionShown, type SignedIn, type TicketShown } from '#console';
 import type { AdminEntry } from '../../service/audit/audit-log.ts';
 import type { StrangerEntry } from '../../service/audit/unknown-callers.ts';
 import { checkNotEmbedded, checkSameOrigin } from '../access.ts';
@@ -20,7 +20,7 @@ export function adminSignInRoutes({ access, onAct, onStranger }: AdminSignInOpti
   const session: Route = {
     GET: async (request, response) => {
       checkNotEmbedded(request);
-      const name = access.sessions.find(request.headers.cookie)?.name ?? null;
+      const name = access.sessions.find(request.headers)?.name ?? null;
       answerJson(response, 200, { name } satisfies AdminSessionShown);
     },
     POST: async (request, response) => {
@@ -28,22 +28,22 @@ export function adminSignInRoutes({ access, onAct, onStranger }: AdminSignInOpti
       const token = tokenIn(await readJson(request, MAX_BODY_BYTES));
       const { remoteAddress } = request.socket;
       const name = checked(access, token, remoteAddress, response, onStranger);
-      await onAct(signedIn(name, remoteAddress));
+      await onAct(entryOf(name, remoteAddress));
       // A session of before ends: nobody could end it any more.
-      access.sessions.end(request.headers.cookie);
-      response.setHeader('Set-Cookie', access.begin(name));
-      answerJson(response, 200, { name } satisfies AdminSessionShown);
+      access.sessions.end(request.headers);
+      const { cookie, signedIn } = access.begin(name);
+      response.setHeader('Set-Cookie', cookie);
+      answerJson(response, 200, { name, ...signedIn } satisfies AdminSessionShown & SignedIn);
     },
     DELETE: async (request, response) => {
       checkSameOrigin(request);
-      response.setHeader('Set-Cookie', access.sessions.end(request.headers.cookie));
+      response.setHeader('Set-Cookie', access.sessions.end(request.headers));
       response.writeHead(204).end();
     },
   };
   const ticket: Route = {
     POST: async (request: IncomingMessage, response: ServerResponse) => {
-      checkSameOrigin(request);
-      const ticket = access.ticket(request.headers.cookie);
+      const ticket = access.ticket(request);
       answerJson(response, 200, { ticket } satisfies TicketShown);
     },
   };
@@ -70,7 +70,7 @@ function checked(
   }
 }
 
-function signedIn(name: string, address: string | undefined): AdminEntry {
+function entryOf(name: string, address: string | undefined): AdminEntry {
   return {
     ...{ event: 'admin', act: 'session.begin', target: null, outcome: 'success', status: 200 },
     ...{ request_id: randomUUID(), admin: name, values: undefined, remote_address: address },

@@ -5,6 +5,7 @@ import type {
   ConsoleState,
   KeysState,
   KeyVersionState,
+  PolicyDetail,
   VaultState,
 } from '#console';
 import { isCounted } from '../../service/api-key-uses.ts';
@@ -12,6 +13,7 @@ import { clientOf } from '../../service/clients.ts';
 import { Health } from '../../service/health.ts';
 import { type KeyCounts, keyCounts } from '../../service/keys/key-lifecycle.ts';
 import type { KeyringFollower } from '../../service/keys/keyring-follower.ts';
+import { tagOf } from '../../service/policy-follower.ts';
 import type { Vault } from '../../service/vault.ts';
 import { freshFor, type VaultSizes } from '../../service/vault-size.ts';
 import { monotonicMs } from '../../timeouts.ts';
@@ -23,7 +25,13 @@ import type { Sampler } from './sampler.ts';
 const FRESH_FOR_MS = 1_000;
 const PATIENCE_MS = 3_000;
 const MAX_SHOWN_CLIENTS = 200;
-const LIMITS = ['rate_limit', 'detokenize_limit', 'lookup_limit', 'unknown_token_limit'] as const;
+/** The limits of each right, the limit of requests first. */
+const LIMITS = {
+  can_tokenize: ['rate_limit'],
+  can_detokenize: ['detokenize_limit', 'unknown_token_limit'],
+  can_lookup: ['lookup_limit'],
+} as const;
+const RIGHTS = Object.keys(LIMITS) as (keyof typeof LIMITS)[];
 
 /** Facts that the process knows without the database. */
 export interface Facts {
@@ -98,11 +106,22 @@ export class CurrentState {
     return client && this.#detailOf(client, deadlineMs);
   }
 
+  /** null: the version is another document by now, or the database does not answer. */
+  async documentOf({
+    version,
+    tag,
+  }: Pick<PolicyDetail, 'version' | 'tag'>): Promise<string | null> {
+    if (tag === null) return null;
+    const deadlineMs = performance.now() + PATIENCE_MS;
+    const stored = await this.#options.vault.policies.get(version, deadlineMs).catch(() => null);
+    return stored && tagOf(stored.document) === tag ? stored.document : null;
+  }
+
   async #detailOf(client: Client, deadlineMs: number): Promise<ClientDetail> {
     const { vault, sampler, facts, policy } = this.#options;
     const { client_id: clientId } = client;
     const apiKeys = await vault.apiKeys.list(clientId, deadlineMs);
-    const names = client.can_lookup ? LIMITS : LIMITS.filter((name) => name !== 'lookup_limit');
+    const names = RIGHTS.filter((right) => client[right]).flatMap((right) => LIMITS[right]);
     return {
       ...{ client_id: clientId, name: client.name, token_mode: client.token_mode },
       ...{ can_tokenize: client.can_tokenize, can_detokenize: client.can_detokenize },
@@ -217,7 +236,7 @@ export class CurrentState {
         liveApiKeys: use?.liveApiKeys ?? 0,
         last_used_at: lastUsedAt?.toISOString() ?? null,
         requestsPerS,
-        rate_limit: (client.rate_limit ?? facts.rate_limit) || null,
+        limitPerS: limitOf(client, facts),
         ...{ can_lookup: client.can_lookup, space: client.space },
         sees: policy.seenInShort(client),
         strings: sampler.stringsOf(client.client_id),
@@ -227,6 +246,13 @@ export class CurrentState {
     const shown = states.slice(0, MAX_SHOWN_CLIENTS);
     return { shown, others: states.length - shown.length };
   }
+}
+
+/** null: one of its operations has no limit. */
+function limitOf(client: Client, facts: Facts): number | null {
+  const names = RIGHTS.filter((right) => client[right]).map((right) => LIMITS[right][0]);
+  const perS = names.map((name) => client[name] ?? facts[name]);
+  return perS.includes(0) ? null : perS.reduce((sum, one) => sum + one, 0);
 }
 
 /**

@@ -14,7 +14,7 @@ const RIGHTS = ['full', 'masked', 'none'] as const;
 export class PolicyInForce {
   readonly #follower: PolicyFollower;
   readonly #suffix: string;
-  #detail: PolicyDetail = {
+  #detail: Omit<PolicyDetail, 'document'> = {
     ...{ version: 0, tag: null, kinds: [], fields: null },
     ...{ elsewhere: 'tokenize', elsewhereWords: ELSEWHERE.tokenize },
   };
@@ -33,7 +33,7 @@ export class PolicyInForce {
   }
 
   /** The tokens of the examples stay the same as long as the policy does. */
-  get detail(): PolicyDetail {
+  get detail(): Omit<PolicyDetail, 'document'> {
     const { policy } = this.#follower.latest;
     const { version, tag } = this.#detail;
     if (policy !== undefined && (policy.version !== version || policy.tag !== tag)) {

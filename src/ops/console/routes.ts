@@ -7,9 +7,11 @@ import {
   type ClientDetail,
   type Operation,
   PATHS,
+  type PolicyDetail,
   type RecentRequestsShown,
 } from '#console';
 import { Unavailable } from '../../errors.ts';
+import { apiPages } from '../../http/openapi.ts';
 import type { RecentRequests } from '../../service/recent-requests.ts';
 import { type Access, checkNotEmbedded, checkSameOrigin } from '../access.ts';
 import { answerJson, type OpsPage, Refusal, type Route, readJson } from '../server.ts';
@@ -19,6 +21,8 @@ import type { PlaygroundForwarder } from './playground-forwarder.ts';
 import type { PolicyInForce } from './policy-in-force.ts';
 
 const MAX_SIGN_IN_BYTES = 4_096;
+/** The page with its header, which asks for a sign-in where one is needed. */
+const REFERENCE_VIEW = '/#/reference';
 
 interface ConsoleParts {
   readonly access: Access;
@@ -38,7 +42,8 @@ export function consoleRoutes(parts: ConsoleParts): Map<string, Route> {
       await playground.forward(operation, request, response);
     },
   });
-  const routes: Record<(typeof PATHS)[keyof typeof PATHS], Route> = {
+  const { reference: _, ...paths } = PATHS;
+  const routes: Record<(typeof paths)[keyof typeof paths], Route> = {
     [PATHS.state]: {
       GET: async (request, response) => {
         checkNotEmbedded(request);
@@ -68,7 +73,9 @@ export function consoleRoutes(parts: ConsoleParts): Map<string, Route> {
     [PATHS.policy]: {
       GET: async (request, response) => {
         checkNotEmbedded(request);
-        answerJson(response, 200, policy.detail);
+        const { detail } = policy;
+        const document = await state.documentOf(detail);
+        answerJson(response, 200, { ...detail, document } satisfies PolicyDetail);
       },
     },
     [PATHS.apiKey]: {
@@ -83,7 +90,7 @@ export function consoleRoutes(parts: ConsoleParts): Map<string, Route> {
       POST: (request, response) => signIn(access, request, response),
       DELETE: async (request, response) => {
         checkSameOrigin(request);
-        const forgotten = access.sessions?.end(request.headers.cookie);
+        const forgotten = access.sessions?.end(request.headers);
         if (forgotten !== undefined) response.setHeader('Set-Cookie', forgotten);
         response.writeHead(204).end();
       },
@@ -91,7 +98,11 @@ export function consoleRoutes(parts: ConsoleParts): Map<string, Route> {
     [PATHS.tokenize]: tryOut('tokenize'),
     [PATHS.detokenize]: tryOut('detokenize'),
   };
-  return new Map(Object.entries(routes));
+  const reference: Route = {
+    isOpen: true,
+    GET: async (_, response) => void response.writeHead(302, { Location: REFERENCE_VIEW }).end(),
+  };
+  return new Map([...Object.entries(routes), ['/reference', reference]]);
 }
 
 /** @throws Refusal */
@@ -115,17 +126,17 @@ async function signIn(
   checkSameOrigin(request);
   const token = tokenIn(await readJson(request, MAX_SIGN_IN_BYTES));
   // Without OPS_TOKEN, everybody who can connect is signed in.
-  if (access.sessions !== undefined) {
-    if (!access.tries.take(request.socket.remoteAddress)) {
-      response.setHeader('Retry-After', 1);
-      throw new Refusal(429, 'too_many', 'Too many attempts to sign in. Wait a second.');
-    }
-    if (!access.isToken(token)) {
-      throw new Refusal(401, 'unauthorized', 'This is not the OPS_TOKEN of this service.');
-    }
-    response.setHeader('Set-Cookie', access.sessions.begin(true));
+  if (access.sessions === undefined) return void response.writeHead(204).end();
+  if (!access.tries.take(request.socket.remoteAddress)) {
+    response.setHeader('Retry-After', 1);
+    throw new Refusal(429, 'too_many', 'Too many attempts to sign in. Wait a second.');
   }
-  response.writeHead(204).end();
+  if (!access.isToken(token)) {
+    throw new Refusal(401, 'unauthorized', 'This is not the OPS_TOKEN of this service.');
+  }
+  const { cookie, signedIn } = access.sessions.begin(true);
+  response.setHeader('Set-Cookie', cookie);
+  answerJson(response, 200, signedIn);
 }
 
 function tokenIn(body: Buffer): string {
@@ -147,6 +158,12 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
   svg: 'image/svg+xml',
   png: 'image/png',
 };
+
+/** All pages that do not change, by path. */
+export function pagesOf(...facts: Parameters<typeof apiPages>): Map<string, OpsPage> {
+  const { document, reference } = apiPages(...facts);
+  return readAssets().set('/openapi.json', document).set(PATHS.reference, reference);
+}
 
 /**
  * Reads all files of the console once, by path. The listener serves no other file. Empty if the

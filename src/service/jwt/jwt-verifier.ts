@@ -102,15 +102,22 @@ export class JwtVerifier {
   async #claimed(jwt: string): Promise<Claimed> {
     const { decodeJwt, decodeProtectedHeader } = await import('jose');
     try {
-      const { alg = '', kid } = decodeProtectedHeader(jwt);
+      const { alg = '', kid, typ } = decodeProtectedHeader(jwt);
       const payload = decodeJwt(jwt);
       const subject = this.#subjectOf(payload);
-      if (ALGORITHMS.includes(alg) && typeof kid === 'string' && subject !== undefined)
-        return { kid, subject };
+      const isOurs = ALGORITHMS.includes(alg) && subject !== undefined && this.#hasType(typ);
+      if (isOurs && typeof kid === 'string') return { kid, subject };
     } catch {
       // Not a JWT.
     }
     throw new CallerError('unauthorized');
+  }
+
+  /** RFC 7515 section 4.1.9: a media type, whose `application/` may be left out. */
+  #hasType(typ: unknown): boolean {
+    const { type } = this.#options;
+    const short = (text: string) => text.toLowerCase().replace(/^application\//, '');
+    return type === undefined || (typeof typ === 'string' && short(typ) === short(type));
   }
 
   #subjectOf(payload: JWTPayload): string | undefined {

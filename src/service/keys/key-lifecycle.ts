@@ -5,6 +5,7 @@ import { OperatorError } from '../../errors.ts';
 import type { VaultOptions } from '../../options.ts';
 import { countByVersion } from '../../store/record-counts.ts';
 import { type LockedKeys, WrappedKeyStore } from '../../store/wrapped-keys.ts';
+import { count } from '../../terminal.ts';
 import { commandDeadline } from '../../timeouts.ts';
 import type { Durable, WrappedKey } from '../../types.ts';
 import { openPool } from '../pools.ts';
@@ -119,7 +120,7 @@ function refuseWriters(version: number, writers: readonly string[]): void {
 function refuseNeeded(version: number, records: number, whatHolds: string): void {
   if (records === 0) return;
   throw new OperatorError(
-    `${records} ${records === 1 ? 'record needs' : 'records need'} key version ${version}; ${whatHolds}. Run: standin keyring reseal. If it reports damaged records, restore their rows from a backup first.`,
+    `${count(records, 'record')} ${records === 1 ? 'needs' : 'need'} key version ${version}; ${whatHolds}. Run: standin keyring reseal. If it reports damaged records, restore their rows from a backup first.`,
   );
 }
 

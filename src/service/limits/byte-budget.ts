@@ -3,9 +3,13 @@
  */
 export const SMALL_BYTES = 65_536;
 const LARGE_PART = 3 / 4;
-/** Shares of the budget: for one client, and for all requests whose client is not known yet. */
+/**
+ * Shares of the budget: for one client, for all requests whose client is not known yet, and for all
+ * requests that wait for those before them on their connection.
+ */
 const CLIENT_PART = 1 / 2;
 const UNKNOWN_PART = 1 / 8;
+const AHEAD_PART = 1 / 8;
 const TICK_MS = 100;
 /**
  * When the budget is short, a holder is cut off if its caller has been idle for this long (1 s or
@@ -44,6 +48,7 @@ export class ByteBudget {
   readonly #onCut: () => void;
   readonly #byClient = new Map<string, Share>();
   readonly #unknown: Share;
+  readonly #ahead: Share;
   /** Holders that wait for their callers, the longest wait first. */
   readonly #waiting = new Set<Holder>();
   #held = 0;
@@ -55,6 +60,7 @@ export class ByteBudget {
     this.bytes = bytes;
     this.#onCut = onCut;
     this.#unknown = { bytes: 0, limit: bytes * UNKNOWN_PART };
+    this.#ahead = { bytes: 0, limit: bytes * AHEAD_PART };
   }
 
   start(): void {
@@ -82,7 +88,12 @@ export class ByteBudget {
   /** @param clientId undefined: not known yet */
   open(clientId: string | undefined): Holder {
     const share = clientId === undefined ? this.#unknown : this.#shareOf(clientId);
-    return { share, bytes: 0, movedAt: 0, cut: undefined };
+    return holderOf(share);
+  }
+
+  /** A holder for the requests that a connection sends ahead of its answers. */
+  openAhead(): Holder {
+    return holderOf(this.#ahead);
   }
 
   /**
@@ -166,6 +177,10 @@ export class ByteBudget {
     }
     return false;
   }
+}
+
+function holderOf(share: Share): Holder {
+  return { share, bytes: 0, movedAt: 0, cut: undefined };
 }
 
 function partOf(holder: Holder, bytes: number): number {

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Kind } from '../../policy/rules.ts';
 import { DEFAULT_SPACE, type Token, type Value } from '../../types.ts';
 import type { PolicyGate } from '../policy-gate.ts';
@@ -47,7 +48,12 @@ export async function findTokens(
   if (kinds.length === 0)
     throw new NoSuchValue(`must be a kind of the policy whose tokens are not random`);
   const found: FoundToken[][] = values.map(() => []);
-  const questions = kinds.flatMap((kind) => acceptedBy(kind, values, asked !== undefined));
+  const questions: Question[] = [];
+  for (const kind of kinds) {
+    questions.push(...acceptedBy(kind, values, asked !== undefined));
+    // A hundred telephone numbers take some 5 ms, and a policy may have two hundred kinds.
+    await nextTurn();
+  }
   for (let from = 0; from < questions.length; from += MAX_QUESTION_VALUES) {
     const part = questions.slice(from, from + MAX_QUESTION_VALUES);
     const marks = part.map(({ kind }) => kindMark(kind, rules)).join('');

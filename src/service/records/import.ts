@@ -263,7 +263,8 @@ export class Importer {
 type Verdict = Omit<Imported, 'isGiven'> | Refusal;
 
 const AS_OWNER = "Run the command as the owner of the vault's tables.";
-const KEEP_ONE = 'keep one of the two, and give the other a new token';
+const KEEP_ONE =
+  'keep one of the two; tokenize the other here, and replace its token where it is stored';
 const RENEW = 'give this value a new token in your data';
 const FORGOTTEN =
   'stood for a value that was forgotten or has expired, and nobody can tell whether it was this one';

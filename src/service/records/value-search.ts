@@ -76,7 +76,7 @@ export class ValueSearch {
     return found;
   }
 
-  /** The first draws of each value under each name of a kind. */
+  /** The first draws of each value under each version of a kind. */
   *#drawnOf(values: readonly Value[], { kind, space }: ValuePlace): Generator<Candidate[]> {
     const { kinds, vault } = this.#parts;
     const names = kind === undefined ? kinds.names : [kind];
@@ -84,12 +84,11 @@ export class ValueSearch {
       for (const name of names) {
         const scope = scopeOf(name, space);
         const spellings = kinds.spellings(name, text);
-        yield kinds.deterministic(name).flatMap((one) =>
-          [...acceptedBy(one, spellings)].flatMap((value) => {
+        for (const one of kinds.deterministic(name))
+          yield [...acceptedBy(one, spellings)].flatMap((value) => {
             const source = vault.keyring.deterministicDraws(value, scope);
             return this.#drawn({ index, kind: one, value, scope, source }, 0);
-          }),
-        );
+          });
       }
     }
   }

@@ -1,5 +1,4 @@
 import com.google.gson.Gson;
-import com.google.gson.reflect.TypeToken;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -19,7 +18,7 @@ public class Caller {
   public static void main(String[] args) throws Exception {
     VaultApi vault = vaultOf(System.getenv("STANDIN_API_KEY"));
     String json = Files.readString(Path.of("data.json"));
-    Map<String, Object> data = GSON.fromJson(json, new TypeToken<Map<String, Object>>() {});
+    Object data = GSON.fromJson(json, Object.class);
     TokenizeAnswer tokens = vault.tokenize(new TokenizeRequest().data(data), null);
     DetokenizeRequest back = new DetokenizeRequest().data(tokens.getData());
     DetokenizeAnswer values = vault.detokenize(back, null, null);
@@ -59,7 +58,7 @@ public class Caller {
   }
 
   /** The body of a refusal with this status. */
-  private static String refusal(VaultApi vault, Map<String, Object> data, int status) {
+  private static String refusal(VaultApi vault, Object data, int status) {
     try {
       vault.tokenize(new TokenizeRequest().data(data), null);
     } catch (ApiException error) {

@@ -16,7 +16,7 @@ type task struct {
 	Call   string         `json:"call"`
 	URL    string         `json:"url"`
 	APIKey string         `json:"api_key"`
-	Data   map[string]any `json:"data"`
+	Data   any    `json:"data"`
 }
 
 type outcome = map[string]any
@@ -69,7 +69,7 @@ func run(one task) (outcome, *http.Response, error) {
 }
 
 func detokenize(
-	client *standin.APIClient, known context.Context, data map[string]any, lenient bool,
+	client *standin.APIClient, known context.Context, data any, lenient bool,
 ) (outcome, *http.Response, error) {
 	call := client.VaultAPI.Detokenize(known).DetokenizeRequest(*standin.NewDetokenizeRequest(data))
 	if lenient {

@@ -9,7 +9,7 @@ const clientOf = (auth?: string) =>
 
 async function main() {
   const client = clientOf(process.env.STANDIN_API_KEY!);
-  const data: Record<string, unknown> = JSON.parse(readFileSync('data.json', 'utf8'));
+  const data: unknown = JSON.parse(readFileSync('data.json', 'utf8'));
   const tokens = (await tokenize({ client, body: { data } })).data!;
   const values = (await detokenize({ client, body: { data: tokens.data } })).data!;
 

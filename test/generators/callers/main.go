@@ -20,7 +20,7 @@ func main() {
 
 	text, err := os.ReadFile("data.json")
 	check(err)
-	var data map[string]any
+	var data any
 	check(json.Unmarshal(text, &data))
 	request := standin.NewTokenizeRequest(data)
 	tokens, _, err := client.VaultAPI.Tokenize(known).TokenizeRequest(*request).Execute()

@@ -9,7 +9,7 @@ const clientOf = (apiKey: string) =>
 
 async function main() {
   const client = clientOf(process.env.STANDIN_API_KEY!);
-  const data: Record<string, unknown> = JSON.parse(readFileSync('data.json', 'utf8'));
+  const data: unknown = JSON.parse(readFileSync('data.json', 'utf8'));
   const tokens = (await client.POST('/api/v1/tokenize', { body: { data } })).data!;
   const values = (await client.POST('/api/v1/detokenize', { body: { data: tokens.data } })).data!;
 

@@ -15,7 +15,6 @@ from standin.models import (
     TokenizeAnswer,
     TokenizeRequest,
     Unauthorized,
-    Values,
 )
 
 url = os.environ["STANDIN_URL"]
@@ -24,14 +23,13 @@ stranger = AuthenticatedClient(base_url=url, token="stk_wrong")
 keyless = Client(base_url=url)
 
 with open("data.json", encoding="utf-8") as file:
-    data = Values.from_dict(json.load(file))
+    data = json.load(file)
 tokens = tokenize.sync(client=client, body=TokenizeRequest(data=data))
 assert isinstance(tokens, TokenizeAnswer), tokens
 values = detokenize.sync(client=client, body=DetokenizeRequest(data=tokens.data))
 assert isinstance(values, DetokenizeAnswer), values
 
-number = Values.from_dict({"age": 7})
-refused = tokenize.sync(client=client, body=TokenizeRequest(data=number))
+refused = tokenize.sync(client=client, body=TokenizeRequest(data={"age": 7}))
 assert isinstance(refused, InvalidType), refused
 unauthorized = tokenize.sync(client=stranger, body=TokenizeRequest(data=data))
 assert isinstance(unauthorized, Unauthorized), unauthorized
@@ -42,10 +40,10 @@ alive = live.sync(client=keyless)
 assert isinstance(alive, Liveness), alive
 
 answers = {
-    "tokens": tokens.data.to_dict(),
+    "tokens": tokens.data,
     "request_id": str(tokens.request_id),
     "client_id": tokens.client_id,
-    "values": values.data.to_dict(),
+    "values": values.data,
     "status": values.status,
     "refused": {"error": refused.error, "message": refused.message},
     "unauthorized": {"error": unauthorized.error},

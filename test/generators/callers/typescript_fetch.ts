@@ -24,7 +24,7 @@ async function refusal(call: Promise<unknown>, status: number): Promise<unknown>
 
 async function main() {
   const vault = vaultOf(process.env.STANDIN_API_KEY!);
-  const data: Record<string, unknown> = JSON.parse(readFileSync('data.json', 'utf8'));
+  const data: unknown = JSON.parse(readFileSync('data.json', 'utf8'));
   const tokens = await vault.tokenize({ tokenizeRequest: { data } });
   const values = await vault.detokenize({ detokenizeRequest: { data: tokens.data } });
 

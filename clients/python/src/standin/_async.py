@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import httpx
 
@@ -63,6 +63,26 @@ class AsyncStandin(Client[httpx.AsyncClient]):
         """See `Standin`."""
         return await self._run(self._leniently(data, fields, timeout_s))
 
+    @overload
+    async def lookup(
+        self, data: list[str], *, timeout_s: float | None = None
+    ) -> list[str | None]: ...
+    @overload
+    async def lookup(
+        self,
+        data: dict[str, str],
+        *,
+        fields: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> dict[str, str | None]: ...
+    @overload
+    async def lookup(
+        self,
+        data: Mapping[str, object] | list[Any],
+        *,
+        fields: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Any: ...
     async def lookup(
         self,
         data: Mapping[str, object] | list[Any],

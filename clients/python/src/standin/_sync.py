@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import chain, islice
 from time import monotonic
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import httpx
 
@@ -81,6 +81,26 @@ class Standin(Client[httpx.Client]):
         """
         return self._run(self._leniently(data, fields, timeout_s))
 
+    @overload
+    def lookup(
+        self, data: list[str], *, timeout_s: float | None = None
+    ) -> list[str | None]: ...
+    @overload
+    def lookup(
+        self,
+        data: dict[str, str],
+        *,
+        fields: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> dict[str, str | None]: ...
+    @overload
+    def lookup(
+        self,
+        data: Mapping[str, object] | list[Any],
+        *,
+        fields: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Any: ...
     def lookup(
         self,
         data: Mapping[str, object] | list[Any],

@@ -39,13 +39,16 @@ def detokenize(
 def _replaced(
     client: Standin, operation: str, frame: pd.DataFrame, columns: Sequence[str], progress: bool
 ) -> pd.DataFrame:
+    _columns.must_be_client(client)
+    if not isinstance(frame, pd.DataFrame):
+        raise ValueError("frame: must be a DataFrame of pandas; the columns come after it")
     if isinstance(columns, str):
         raise ValueError("columns: must be a list of names")
     values_of = {name: _values(frame, name) for name in columns}
-    client = _columns.checked(client, columns)
+    client, paths = _columns.checked(client, columns)
     copy: pd.DataFrame = frame.copy()
     for name, values in values_of.items():
-        texts = _columns.replaced(client, operation, values, name, progress)
+        texts = _columns.replaced(client, operation, values, name, paths.get(name), progress)
         copy[name] = _filled(frame[name], dict(zip(values, texts)))
     return copy
 

@@ -42,14 +42,18 @@ class Namespace:
 def _replaced(
     column: str | pl.Expr, client: Standin, operation: str, progress: bool
 ) -> pl.Expr:
+    _columns.must_be_client(client)
+
     def mapped(series: pl.Series) -> pl.Series:
         if series.dtype not in (pl.String, pl.Categorical, pl.Enum, pl.Null):
             told = f"must have strings, not {series.dtype}; convert it: cast(pl.String)"
             raise InvalidValueError.at(series.name, told)
-        checked = _columns.checked(client, [series.name])
+        name = series.name
+        checked, paths = _columns.checked(client, [name])
+        path = paths.get(name)
         plain = series.cast(pl.String)
         values = plain.drop_nulls().unique()
-        texts = _columns.replaced(checked, operation, values.to_list(), series.name, progress)
+        texts = _columns.replaced(checked, operation, values.to_list(), name, path, progress)
         new = pl.Series(texts, dtype=pl.String)
         found: pl.Series = plain.replace_strict(values, new, default=None, return_dtype=pl.String)
         return found

@@ -1,0 +1,247 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Body, Mutations } from '../support/bodies.ts';
+import { isLinux } from '../support/fault.ts';
+import { type Case, Measured, type Priced, TARGETS } from '../support/priced.ts';
+import { Random } from '../support/random.ts';
+
+/** Length of the search. SEED repeats one. */
+const MINUTES = Number(process.env.SEARCH_MINUTES ?? 1.5);
+/** A price is too much when so many requests in turn have it: one can meet a collection of garbage. */
+const REPEATS = 5;
+/** No neighbour on the machine makes a price so much greater. */
+const CERTAIN_SHARE = 4;
+/** Requests that are kept of each target, to make others of. */
+const KEPT = 6;
+
+const WORDS = [
+  ...['', 'a', ' ', '\0', '"', '\\', '\n', '\u2028', '/', '.', '@', '_', '-', '+', '*', '~', '#'],
+  ...['😀', '👩‍👩‍👧', 'é', 'e\u0301', 'İ', 'ß', '\ud800', '\uffff', '٣'],
+  ...['{token}', '{long}', '{nul}', '_tok', 'tok', '{person}', '{person} ', '{card}'],
+  ...['Ann Lee', 'ann@example.com', '4111 1111 1111 1111', '+1 650 253 0000', '2001-02-03'],
+  ...['name', 'email', 'card', 'customer', 'phone', 'codes', 'born', 'values', 'text', 'spans'],
+  ...['person', 'full', 'none', 'masked', 'data', 'more', 'kind', 'start', 'end', 'document'],
+  ...['__proto__', 'xxxxxxxx', '0', '1', '12345', 'T00:00:00Z', 'x@y.z ', 'é\0"'],
+];
+const YAML = [
+  ...['version: 1\n', 'kinds:\n', 'fields:\n', 'rights:\n', 'elsewhere: pass\n', '  a#: text\n'],
+  ...['  k#: { shape: text }\n', '  k#: { shape: text, x: [trim] }\n', '  c#: { k#: full }\n'],
+  ...['[', ']', '{', '}', ',', ': ', '- ', '? ', '- a\n', '|\n', '>\n', '%', '&a ', '*a ', '!a '],
+  ...['"', "'", '\t', '#\n', '---\n', '  ', 'xxxxxxxxxxxxxxxxxxxx', 'txt', '.a#[*]', '$schema'],
+];
+
+const LENIENT = 'detokenize handling=lenient';
+const deep = (of: Body): Body => ({ inside: { text: '\0', times: 256 }, levels: 13, of });
+const kinds = { text: `  kind_#_abcdefghijklmnopqrstuv: { shape: text }\n`, times: 199 };
+const documentOf = (...join: readonly (string | { text: string; times: number })[]): Body => ({
+  map: [['document', { join }]],
+});
+
+/** The worst that searches and people have found. Each of them stopped a node or ended it. */
+const FOUND: readonly (readonly [what: string, target: string, body: Body])[] = [
+  [
+    'long paths of many strings that are no tokens',
+    `plain full ${LENIENT}`,
+    { map: [['a', deep({ list: [''], times: 10_000 })]] },
+  ],
+  [
+    'long paths in a list of values, for a client without rights',
+    `ruled none ${LENIENT}`,
+    { map: [['values', { list: [deep({ list: [''], times: 10_000 })] }]] },
+  ],
+  [
+    'many objects of one string',
+    `plain full ${LENIENT}`,
+    { map: [['a#', { map: [['x', '']] }]], times: 10_000 },
+  ],
+  [
+    'many records',
+    `ruled none ${LENIENT}`,
+    { map: [['a', { list: [{ map: [['email', 'x']] }], times: 9_000 }]] },
+  ],
+  [
+    'many telephone numbers',
+    'ruled full tokenize',
+    { map: [['phones', { list: ['+1 650 253 #'], times: 9_000 }]] },
+  ],
+  [
+    'many unknown kinds in a policy',
+    'POST /policy/check',
+    documentOf('version: 1\nelsewhere: pass\nkinds:\n', kinds, 'fields:\n', {
+      text: `  f#: ${'x'.repeat(200)}\n`,
+      times: 1_000,
+    }),
+  ],
+  ...['[', '- a\n', ': ', '  f#: text\n', ','].map(
+    (text) =>
+      [
+        `a policy of ${JSON.stringify(text)}`,
+        'PUT /policy',
+        documentOf('fields:\n[', { text, times: Math.floor(200_000 / (text.length + 4)) }),
+      ] as const,
+  ),
+];
+
+const HEADERS = [
+  ...['prefer', 'x-request-id', 'traceparent', 'tracestate', 'if-match', 'if-none-match'],
+  ...['accept', 'cookie', 'content-type', 'authorization', 'x-forwarded-for', 'baggage'],
+];
+
+const measured = {} as Record<'plain' | 'ruled', Measured>;
+
+beforeAll(async () => {
+  if (!isLinux) return;
+  measured.plain = await Measured.open('plain');
+  measured.ruled = await Measured.open('ruled');
+});
+afterAll(async () => {
+  for (const one of Object.values(measured)) await one.close();
+});
+
+async function priceOf(one: Case): Promise<Priced | undefined> {
+  const { service } = TARGETS[one.target]!;
+  const result = await measured[service].priced(one);
+  return result === undefined || result.share <= 1 ? result : confirmed(result);
+}
+
+/** The least of several prices. */
+async function confirmed(first: Priced): Promise<Priced> {
+  let least = first;
+  const { service } = TARGETS[first.target]!;
+  for (let i = 0; i < REPEATS && least.share > 1 && least.share < CERTAIN_SHARE; i++) {
+    const next = (await measured[service].priced(first))!;
+    if (next.share < least.share) least = next;
+  }
+  return least;
+}
+
+function inWords({ target, body, headers, status, price, bodyBytes, share }: Priced): string {
+  const costs = `${price.longestMs.toFixed(0)} ms, ${(price.bytes / 1_048_576).toFixed(0)} MiB`;
+  return `${share.toFixed(2)}: ${target}: ${status}: ${bodyBytes} bytes: ${costs}: ${JSON.stringify({ body, headers })}`;
+}
+
+test.skipIf(!isLinux).each(FOUND)('%s: within the bounds of a request', async (_, target, body) => {
+  const result = (await priceOf({ target, body }))!;
+  expect(result.share, inWords(result)).toBeLessThanOrEqual(1);
+});
+
+/** The worst requests of a target, to make others of. Those that are refused are kept apart. */
+class Pool {
+  readonly #dear: Priced[] = [];
+  /** They cost much for their size: more of it may be too much. */
+  readonly #dense: Priced[] = [];
+  readonly #refused: Priced[] = [];
+
+  get worst(): Priced | undefined {
+    const all = [...this.#dear, ...this.#dense, ...this.#refused];
+    return all.toSorted((a, b) => b.share - a.share)[0];
+  }
+
+  add(one: Priced): void {
+    if (one.status < 300) {
+      keep(this.#dear, one, ({ share }) => share);
+      keep(this.#dense, one, ({ price, bodyBytes }) => price.busyMs / (bodyBytes + 2_000));
+    } else keep(this.#refused, one, ({ share }) => share);
+  }
+
+  parent(random: Random): Priced | undefined {
+    const pools = [this.#dear, this.#dear, this.#dear, this.#dense, this.#dense, this.#refused];
+    const some = pools.filter(({ length }) => length > 0);
+    if (some.length === 0) return undefined;
+    const pool = random.pick(some);
+    return pool[Math.min(random.below(pool.length), random.below(pool.length))];
+  }
+}
+
+function keep(pool: Priced[], one: Priced, worthOf: (one: Priced) => number): void {
+  pool.push(one);
+  pool.sort((a, b) => worthOf(b) - worthOf(a));
+  pool.length = Math.min(pool.length, KEPT);
+}
+
+/** Makes requests of the dearest ones, and of those dearer ones. */
+class Search {
+  readonly found: Priced[] = [];
+  count = 0;
+  readonly #random = new Random();
+  readonly #mutations = new Mutations(this.#random, WORDS);
+  readonly #ofPolicies = new Mutations(this.#random, [...WORDS, ...YAML, ...YAML]);
+  readonly #pools = new Map(Object.keys(TARGETS).map((name) => [name, new Pool()]));
+
+  report(): void {
+    const all = [...this.#pools.values()].flatMap(({ worst }) => worst ?? []);
+    const worst = all.toSorted((a, b) => b.share - a.share).map(inWords);
+    console.log([`${this.count} requests, the worst:`, ...worst].join('\n'));
+  }
+
+  get isOver(): boolean {
+    return this.#pools.size === 0;
+  }
+
+  async begin(): Promise<void> {
+    for (const [target, { seeds }] of Object.entries(TARGETS))
+      for (const body of seeds) await this.#take({ target, body });
+  }
+
+  async next(): Promise<void> {
+    const random = this.#random;
+    const names = [...this.#pools.keys()];
+    const [one, another] = [random.pick(names), random.pick(names)];
+    const shareOf = (name: string) => this.#pools.get(name)!.worst?.share ?? 0;
+    const isDearer = random.below(2) === 0 && shareOf(another) > shareOf(one);
+    const target = isDearer ? another : one;
+    const other = this.#pools.get(random.pick(names))!.parent(random);
+    const own = this.#pools.get(target)!.parent(random);
+    const isPolicy = target.includes('policy');
+    // What one target finds dear, another may, too.
+    const isMoved = !isPolicy && random.below(8) === 0;
+    const parent = (isMoved ? other : own) ?? own ?? other;
+    if (parent === undefined) return;
+    const by = isPolicy ? this.#ofPolicies : this.#mutations;
+    const body = by.of(parent.body, other ? [other.body] : []);
+    if (random.below(8) > 0) return this.#take({ ...parent, target, body });
+    const name = random.pick(HEADERS);
+    const headers = { [name]: this.#mutations.words(parent.headers?.[name] ?? '') };
+    await this.#take({ target, body: random.pick([body, parent.body]), headers });
+  }
+
+  async #take(one: Case): Promise<void> {
+    this.count++;
+    const pool = this.#pools.get(one.target);
+    const result = pool && (await priceOf(one));
+    if (result === undefined) return;
+    if (result.share <= 1) return pool!.add(result);
+    this.found.push(result);
+    // More of the same would only be slow.
+    this.#pools.delete(one.target);
+    console.log(`after ${this.count} requests: ${inWords(result)}`);
+  }
+}
+
+test.skipIf(!isLinux)(
+  'no request that a search finds is beyond the bounds of a request',
+  async () => {
+    const search = new Search();
+    const endMs = performance.now() + MINUTES * 60_000;
+    await search.begin();
+    while (performance.now() < endMs && !search.isOver) {
+      await search.next();
+      if (search.count % 2_000 === 0) search.report();
+    }
+    search.report();
+    expect(search.found.map(inWords)).toEqual([]);
+  },
+  MINUTES * 60_000 + 600_000,
+);
+
+test.skipIf(!isLinux)('a policy that comes into force holds no event loop for long', async () => {
+  const fields = { text: '  field_#_of_a_customer: kind_1_abcdefghijklmnopqrstuv\n', times: 1_000 };
+  const comments = { text: '#\n', times: 90_000 };
+  const join = ['version: 1\nelsewhere: pass\nkinds:\n', kinds, 'fields:\n', fields, comments];
+  const shares: number[] = [];
+  // Each is another document.
+  while (shares.length < REPEATS && !(Math.min(...shares) <= 1))
+    shares.push(
+      await measured.plain.shareOfPolicy({ join: [...join, '# '.repeat(shares.length)] }),
+    );
+  expect(Math.min(...shares)).toBeLessThanOrEqual(1);
+});

@@ -1,0 +1,265 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ADMIN_TOKEN, admin, adminPlace } from './admin.ts';
+import { type Body, textOf, type Words, written } from './bodies.ts';
+import { startWithOps } from './ops.ts';
+import { type Price, Probe, probeSettings } from './probed.ts';
+import { call, NO_LIMITS, type Place, runJson, type Service, until } from './service.ts';
+
+/** What no request may cost: processor time of the main thread in one go, and memory. */
+const MOST_MS = 50;
+const MOST_BYTES_A_BYTE = 20;
+/** Garbage that is not collected yet, buffers and stacks, whatever the request is. */
+const SLACK_BYTES = 24 * 1_048_576;
+/** Of the thread that reads policies, one at a time. */
+const THREAD_BYTES = 224 * 1_048_576;
+/** `Probe.calibrationMs` of the machine that MOST_MS is for. */
+const CALIBRATION_MS = 100;
+
+const POLICY = `version: 1
+kinds:
+  person: { shape: word, length: 8 }
+  card: { shape: digits, keep_last: 4, check_digits: luhn, mask: { show: ends, last: 4 } }
+  phone: { shape: digits, spelling: [e164], country: US }
+  code: { shape: digits, suffix: false }
+  born: { shape: date, keep: year }
+${numbered(20, (i) => `  word_${i}: { shape: word, length: ${i + 5} }`)}
+fields:
+${numbered(900, (i) => `  field_${i}.list[*].of_${i}: word_${i % 20}`)}
+  name: person
+  email: email
+  card: card
+  customer.phone: phone
+  phones[*]: phone
+  codes[*]: code
+  born: born
+elsewhere: pass
+rights:
+  full: { "*": full }
+  masked: { "*": masked }
+  "*": { "*": none }
+`;
+
+function numbered(count: number, line: (i: number) => string): string {
+  return Array.from({ length: count }, (_, i) => line(i)).join('\n');
+}
+
+/** What a request is sent to, and by whom. */
+interface Target {
+  readonly service: 'plain' | 'ruled';
+  readonly path: string;
+  /** The client that asks, or `admin`. */
+  readonly caller: string;
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly seeds: readonly Body[];
+}
+
+/** As `data` of a request. */
+const NAME: Body = { map: [['name', 'Ann Lee']] };
+const VALUES: Body = { map: [['values', { list: ['Ann Lee'] }]] };
+const TEXT: Body = { map: [['text', 'Dear Ann Lee']] };
+const SPAN: Body = {
+  map: [
+    ['start', { from: 5, step: 8 }],
+    ['end', { from: 8, step: 8 }],
+    ['kind', 'person'],
+  ],
+};
+const SPANS: Body = {
+  map: [
+    ['text', 'Dear Ann'],
+    ['spans', { list: [SPAN] }],
+  ],
+};
+
+const VERSION = ['version', { from: 1, step: 0 }] as const;
+const DOCUMENTS: readonly Body[] = [
+  { join: ['version: 1\n'] },
+  { json: { map: [VERSION, ['kinds', { map: [['k#', { map: [['shape', 'text']] }]] }]] } },
+  { json: { map: [VERSION, ['elsewhere', 'pass'], ['fields', { map: [['a#', 'text']] }]] } },
+  { json: { map: [VERSION, ['rights', { map: [['c#', { map: [['text', 'full']] }]] }]] } },
+];
+
+/** By what is in a failure. */
+export const TARGETS: Readonly<Record<string, Target>> = Object.fromEntries([
+  ...(['plain full', 'ruled full', 'ruled none', 'ruled masked'] as const).flatMap(publicTargets),
+  ...adminTargets(),
+]);
+
+function publicTargets(who: string): [string, Target][] {
+  const [service, caller] = who.split(' ') as ['plain' | 'ruled', string];
+  const target = (path: string, seeds: readonly Body[], prefer?: string): [string, Target] => {
+    const headers: Record<string, string> = prefer === undefined ? {} : { prefer };
+    const all = { service, caller, method: 'POST', path: `/api/v1/${path}`, seeds, headers };
+    return [[who, path, ...Object.values(headers)].join(' '), all];
+  };
+  const ofReaders = [
+    target('detokenize', [NAME, VALUES]),
+    target('detokenize', [NAME, VALUES], 'handling=lenient'),
+    target('text/detokenize', [TEXT]),
+  ];
+  if (caller !== 'full') return ofReaders;
+  return [
+    ...ofReaders,
+    target('tokenize', [NAME, VALUES]),
+    target('lookup', [NAME, VALUES]),
+    target('text/tokenize', [SPANS]),
+  ];
+}
+
+function adminTargets(): [string, Target][] {
+  const target = (method: string, path: string, ...seeds: Body[]): [string, Target] => [
+    `${method} ${path}`,
+    {
+      ...{ service: 'ruled', caller: 'admin', method, seeds, headers: {} },
+      path: `/admin/v1${path}`,
+    },
+  ];
+  const documents = DOCUMENTS.map((document): Body => ({ map: [['document', document]] }));
+  return [
+    target('POST', '/policy/check', ...documents),
+    target('PUT', '/policy', ...documents),
+    target('PUT', '/clients/made', { map: [['token_mode', 'random']] }),
+    target('POST', '/clients/full/api-keys', { map: [['expires_at', '2050-01-31T12:00:00Z']] }),
+    target('POST', '/lookup', { map: [['values', { list: ['Ann Lee'] }]] }),
+    target('POST', '/forget', {
+      map: [
+        ['values', { list: ['nobody'] }],
+        ['tokens', { list: ['{token}x'] }],
+      ],
+    }),
+  ];
+}
+
+export interface Case {
+  readonly target: string;
+  readonly body: Body;
+  /** Besides those of the target. */
+  readonly headers?: Readonly<Record<string, Words>>;
+}
+
+export interface Priced extends Case {
+  readonly status: number;
+  readonly price: Price;
+  readonly bodyBytes: number;
+  /** Of the bounds: more than 1 is too much. */
+  readonly share: number;
+}
+
+/** Characters that Node does not send in a header, and the most that it takes. */
+const NO_HEADER = /[^\t\x20-\x7e\x80-\xff]/g;
+const MAX_HEADER = 15_000;
+
+/** A service whose requests are measured. */
+export class Measured {
+  readonly #place: Place;
+  readonly #env: Record<string, string>;
+  readonly #apiKeys: Readonly<Record<string, string>>;
+  #scale = 1;
+  #named: Record<string, string> = {};
+  #service!: Service & { readonly opsUrl: string };
+  #probe!: Probe;
+
+  private constructor(place: Place, apiKeys: Record<string, string>) {
+    this.#place = place;
+    this.#apiKeys = apiKeys;
+    this.#env = { ...NO_LIMITS, LOOKUP_LIMIT: '0', LOG_LEVEL: 'info', ...probeSettings(place) };
+  }
+
+  static async open(service: Target['service']): Promise<Measured> {
+    const place = await adminPlace();
+    const apiKeys: Record<string, string> = {};
+    for (const name of ['full', 'none', 'masked']) {
+      const can = ['--can', 'tokenize,detokenize,lookup'];
+      apiKeys[name] = (await runJson(place, 'client', 'create', '--name', name, ...can)).api_key;
+    }
+    if (service === 'ruled') {
+      const file = join(place.folder, 'policy.yaml');
+      writeFileSync(file, POLICY);
+      await runJson(place, 'policy', 'apply', file, '--yes');
+    }
+    const measured = new Measured(place, apiKeys);
+    await measured.#start();
+    return measured;
+  }
+
+  async close(): Promise<void> {
+    this.#probe.close();
+    await this.#service.stop();
+    this.#place.remove();
+  }
+
+  /** undefined: no listener takes a body of this size. */
+  async priced(one: Case): Promise<Priced | undefined> {
+    const { target, body } = one;
+    const { caller, path, method, headers } = TARGETS[target]!;
+    const isAdmin = caller === 'admin';
+    const text = written(isAdmin ? body : { map: [['data', body]] }, this.#named);
+    if (text === undefined) return undefined;
+    const bodyBytes = Buffer.byteLength(text);
+    const authorization = `Bearer ${isAdmin ? ADMIN_TOKEN : this.#apiKeys[caller]}`;
+    const url = (isAdmin ? this.#service.opsUrl : this.#service.url) + path;
+    const sent: Record<string, string> = {
+      authorization,
+      'content-type': 'application/json',
+      ...headers,
+    };
+    for (const [name, words] of Object.entries(one.headers ?? {}))
+      sent[name] = textOf(words, this.#named).replaceAll(NO_HEADER, '?').slice(0, MAX_HEADER);
+    try {
+      const price = await this.#probe.price({ url, method, headers: sent, body: text });
+      const mostBytes =
+        SLACK_BYTES + (path.includes('policy') ? THREAD_BYTES : 0) + MOST_BYTES_A_BYTE * bodyBytes;
+      const share = Math.max(price.longestMs / (MOST_MS * this.#scale), price.bytes / mostBytes);
+      return { ...one, status: price.status, price, bodyBytes, share };
+    } catch {
+      // It is gone, or will not end soon.
+      this.#service.kill();
+      await this.#service.exit;
+      await this.#start();
+      const all = Number.POSITIVE_INFINITY;
+      const price = { longestMs: all, busyMs: all, bytes: all };
+      return { ...one, status: 0, price, bodyBytes, share: all };
+    }
+  }
+
+  /** The price of a document from its application until the node follows it, as a share. */
+  async shareOfPolicy(document: Body): Promise<number> {
+    const text = written(
+      {
+        map: [
+          ['document', document],
+          ['confirmed', { list: ['*'] }],
+        ],
+      },
+      {},
+    )!;
+    const { longestMs } = await this.#probe.during(async () => {
+      const { body } = await admin(this.#service.opsUrl, 'PUT', '/policy', JSON.parse(text));
+      const authorization = `Bearer ${this.#apiKeys.full}`;
+      await until(async () => {
+        const response = await fetch(`${this.#service.url}/api/v1/policy`, {
+          headers: { authorization },
+        });
+        return ((await response.json()) as { version?: number }).version === body.version;
+      }, 'the policy');
+    });
+    return longestMs / (MOST_MS * this.#scale);
+  }
+
+  async #start(): Promise<void> {
+    this.#service = await startWithOps(this.#place, this.#env);
+    this.#probe = new Probe(this.#service);
+    const values = ['Ann Lee', 'x'.repeat(60_000), '\0'.repeat(65_536)];
+    const records = { name: 'Ann Lee', card: '4111 1111 1111 1111' };
+    const key = this.#apiKeys.full!;
+    const [token, long, nul] = (await call(this.#service, 'tokenize', { values }, key)).body.data
+      .values;
+    const { name, card } = (await call(this.#service, 'tokenize', records, key)).body.data;
+    this.#named = { token, long, nul, person: name, card };
+    const times: number[] = [];
+    for (let i = 0; i < 5; i++) times.push(await this.#probe.calibrationMs());
+    this.#scale = Math.max(1, Math.min(...times) / CALIBRATION_MS);
+  }
+}
