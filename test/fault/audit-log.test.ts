@@ -12,10 +12,12 @@ const CALM_MS = 1_000;
 let folder: string;
 let changes: [boolean, string | undefined][];
 let lost: number;
+let waiting: number;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'standin-audit-'));
   changes = [];
   lost = 0;
+  waiting = 0;
 });
 afterEach(() => {
   vi.useRealTimers();
@@ -26,7 +28,10 @@ function logAt(path: string): AuditLog {
   return new AuditLog({
     ...{ path, isRequired: true, node: 'a' },
     macOf: (last, line) => keyring.auditMac(last, line),
-    ...{ onHead: () => {}, onWaiting: () => {} },
+    onHead: () => {},
+    onWaiting: (bytes) => {
+      waiting += bytes;
+    },
     onLost: (lines) => {
       lost += lines;
     },
@@ -66,6 +71,22 @@ test('F12: a destination that comes and goes is told once, and its end after a s
   expect(changes.slice(1)).toEqual([[true, undefined]]);
   expect(lost).toBe(11);
   await log.close();
+});
+
+test('lines that were written leave their bytes and their places to others, refusals too', async () => {
+  const log = logAt(join(folder, 'audit.log'));
+  const refused = {
+    event: 'detokenize',
+    outcome: 'forbidden',
+    client_id: 'client_1',
+  } as AuditEntry;
+  for (let round = 0; round < 4; round++) {
+    for (let i = 0; i < 2_000; i++) log.record(refused);
+    expect(waiting).toBeGreaterThan(0);
+    expect(await recorded(log)).toBe('written');
+  }
+  await log.close();
+  expect([lost, waiting]).toEqual([0, 0]);
 });
 
 describe.runIf(spawnSync('mkfifo', ['--version']).status === 0)('a pipe', () => {

@@ -1,7 +1,8 @@
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ConnectionOptions, TLSSocket } from 'node:tls';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { Certificate } from '../../src/service/certificate.ts';
 import { until } from '../support/service.ts';
 import {
   Authority,
@@ -64,6 +65,30 @@ describe.skipIf(!hasOpenssl)('renewal', () => {
     put(tls.authority.issue(NAMES), tls.files);
     await until(async () => (await shown()) !== before, 'a third certificate');
     expect(told()).toBe(1);
+  });
+
+  test('files that are copied one after the other are no problem: two looks have to find one', () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const certificate = new Certificate({
+      certificateFile: tls.files.cert,
+      keyFile: tls.files.key,
+      clientCaFile: undefined,
+    });
+    const told: string[] = [];
+    certificate.watch({ onRenewed: () => told.push('renewed'), onProblem: () => told.push('bad') });
+    onTestFinished(() => certificate.stop());
+    const next = tls.authority.issue(NAMES);
+    copyFileSync(next.cert, tls.files.cert);
+    vi.advanceTimersToNextTimer();
+    expect(told).toEqual([]);
+    copyFileSync(next.key, tls.files.key);
+    vi.advanceTimersToNextTimer();
+    expect(told).toEqual(['renewed']);
+    copyFileSync(tls.authority.issue(NAMES).cert, tls.files.cert);
+    for (let look = 0; look < 4; look++) vi.advanceTimersToNextTimer();
+    expect(told).toEqual(['renewed', 'bad']);
+    put(next, tls.files);
   });
 });
 

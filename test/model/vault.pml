@@ -172,13 +172,19 @@ Slot slot[SLOTS];
 #define THERE server[S.where].row[S.token]
 #define IS_HELD server[S.where].is_held[S.token]
 
-/* key_version in (select version from standin.keyring where closed_at is null) */
-#ifdef NO_FENCE
-#define MAY_WRITE true
+/* key_version in (select version from standin.keyring where closed_at is null), in each statement that writes. */
+#if defined(NO_FENCE_INSERT)
+#define UNFENCED insert
+#elif defined(NO_FENCE_KEEP)
+#define UNFENCED keep
+#elif defined(NO_FENCE_MEND)
+#define UNFENCED mend
 #else
-#define MAY_WRITE (NUMBER(S.version) <= NUMBER(server[S.where].newest) && \
-  !server[S.where].closed[NUMBER(S.version)] && !server[S.where].destroyed[NUMBER(S.version)])
+#define UNFENCED look
 #endif
+#define MAY_WRITE (S.statement == look || S.statement == UNFENCED || \
+  (NUMBER(S.version) <= NUMBER(server[S.where].newest) && \
+  !server[S.where].closed[NUMBER(S.version)] && !server[S.where].destroyed[NUMBER(S.version)]))
 #define MATCHES ( \
   (S.statement == insert && THERE.state == ABSENT) || \
   (S.statement == keep && THERE.state == STUB && THERE.value == S.value) || \
@@ -214,14 +220,14 @@ end:
   do
 #ifdef NO_LOCK_FIRST
   /* As under repeatable read: the snapshot is older than the lock of the table. */
-  :: d_step { S.state == sent && (S.statement == look || MAY_WRITE) -> S.state = unlocked }
-  :: d_step { S.state == sent && S.statement != look && !MAY_WRITE -> reply(refused) }
+  :: d_step { S.state == sent && MAY_WRITE -> S.state = unlocked }
+  :: d_step { S.state == sent && !MAY_WRITE -> reply(refused) }
   :: d_step { S.state == unlocked -> S.state = checked }
 #else
   /* Parse takes the lock of the table, then comes the snapshot: nothing can come between them that
      a snapshot after the lock does not see, so they are one step. */
-  :: d_step { S.state == sent && (S.statement == look || MAY_WRITE) -> S.state = checked }
-  :: d_step { S.state == sent && S.statement != look && !MAY_WRITE -> reply(refused) }
+  :: d_step { S.state == sent && MAY_WRITE -> S.state = checked }
+  :: d_step { S.state == sent && !MAY_WRITE -> reply(refused) }
 #endif
   /* A row that another statement has written and not yet committed is waited for. */
   :: d_step { S.state == checked && S.statement != look && !IS_HELD && CAN_COMMIT(S.where) ->
@@ -547,6 +553,12 @@ retired:
   server[where].row[token].version == old.version)
 #endif
 
+#ifdef NO_RESEAL_NEWEST
+#define RESEALS_ANYHOW
+#else
+#define RESEALS_ANYHOW || server[where].newest != version
+#endif
+
 /* standin keyring reseal */
 active proctype Reseal() {
   byte where, token, version; Row old;
@@ -568,7 +580,7 @@ end:
     /* It is opened and sealed again in the command. Then, in one transaction: */
     atomic { !is_locked || where != current ->
       if
-      :: where != current || server[where].newest != version -> goto resealed
+      :: where != current RESEALS_ANYHOW -> goto resealed
       :: else
       fi;
 #ifndef NO_RESEAL_LOCK
@@ -603,21 +615,44 @@ resealed:
 #define GONE STUB
 #endif
 
+#ifdef NO_FORGET_FOUND
+#define FORGETS && !is_gone
+#else
+#define FORGETS
+#endif
+#ifdef NO_FORGET_WAIT
+#define IS_FORGOTTEN true
+#else
+#define IS_FORGOTTEN (behind[FORGET] == 0)
+#endif
+
 #ifndef WITHOUT_FORGET
 /* standin forget */
 active proctype Forget() {
   byte where, value, token, i; bool has_removed;
+#ifdef NO_FORGET_FOUND
+  bool is_gone;
+#endif
 end:
   do
   :: atomic {
-      acknowledged[0] != NONE;
+      if
+      :: acknowledged[0] != NONE -> value = 0
+#ifdef FORGETS_BOTH
+      :: acknowledged[1] != NONE -> value = 1
+#endif
+      fi;
       where = current; token = acknowledged[value];
+#ifdef NO_FORGET_FOUND
+      is_gone = server[where].row[token].state == STUB;
+#endif
       is_forgetting[value] = true; must_open[value] = false; overtake(value) };
+    /* Of every row that its look has found, forgotten or not: */
     atomic { where != current || (!server[where].is_held[token] && CAN_COMMIT(where)) ->
       is_unasked[value] = asked[value] == 0;
       if
       :: where != current -> goto forgotten
-      :: where == current && (server[where].row[token].state == SEALED ||
+      :: where == current FORGETS && (server[where].row[token].state == SEALED ||
           server[where].row[token].state == DAMAGED) ->
         has_removed = true; server[where].is_held[token] = true;
         commit(FORGET, where, put_row, token, GONE, server[where].row[token].value, 0)
@@ -639,7 +674,7 @@ end:
       :: else
       fi;
       if
-      :: behind[FORGET] == 0 && is_unasked[value] -> must_be_gone[value] = true
+      :: IS_FORGOTTEN && is_unasked[value] -> must_be_gone[value] = true
       :: else
       fi;
       behind[FORGET] = 0; checkAll();

@@ -1,10 +1,13 @@
+import { ADMIN } from './admin.ts';
 import { AUDIT } from './audit.ts';
 import { BULK } from './bulk.ts';
 import { CRYPTO } from './crypto.ts';
 import { FENCES } from './fences.ts';
 import { HTTP } from './http.ts';
 import { IDENTITY } from './identity.ts';
+import { LIMITS } from './limits.ts';
 import type { Mutant } from './mutant.ts';
+import { PACKAGES } from './packages.ts';
 import { POLICY } from './policy.ts';
 import { RECORDS } from './records.ts';
 import { SERVICE } from './service.ts';
@@ -21,4 +24,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...BULK,
   ...POLICY,
   ...AUDIT,
+  ...LIMITS,
+  ...ADMIN,
+  ...PACKAGES,
 ];

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 /** A change of one place in the program that breaks a promise, and the tests that must notice. */
 export interface Mutant {
   readonly id: string;
-  /** From `src/`; of a package, as in `packages/bulk/src/csv.ts`. */
+  /** From `src/`; of a package, as in `packages/bulk/src/csv.ts` or `clients/python/src/standin/_data.py`. */
   readonly file: string;
   /** Occurs once in the file. */
   readonly old: string;
@@ -17,19 +17,21 @@ export interface Mutant {
   readonly name?: string;
 }
 
+/** Packages, with folders of their own, and the Python client. Tests of that are in `test/clients/`. */
+const OWN = /^(packages|clients\/python\/src)\//;
+
 /** From the root of the repository: the file that is changed, and its tests. */
 export function pathsOf({ file, tests }: Pick<Mutant, 'file' | 'tests'>): {
   readonly file: string;
   readonly tests: readonly string[];
 } {
-  const within = (folder: string, path: string) =>
-    path.startsWith('packages/') ? path : `${folder}/${path}`;
+  const within = (folder: string, path: string) => (OWN.test(path) ? path : `${folder}/${path}`);
   return { file: within('src', file), tests: tests.map((one) => within('test', one)) };
 }
 
 /** As in `service` or `bulk`. */
 export function roomOf({ file }: Pick<Mutant, 'file'>): string {
-  return file.replace(/^packages\//, '').split('/')[0]!;
+  return file.replace(/^(packages|clients)\//, '').split('/')[0]!;
 }
 
 /** What makes an entry worthless in the repository at `root`; undefined: nothing. */

@@ -29,10 +29,19 @@ export const RECORDS: readonly Mutant[] = [
   {
     id: 'alias-forgotten',
     file: 'service/records/removal.ts',
-    old: 'aliases.has(one) ? undefined : one',
+    old: 'isNobodys(found[i]) ? undefined : one',
     new: 'one',
     promise: 'Forget leaves aliases as they are.',
     tests: ['postgres/aliases.test.ts'],
+  },
+  {
+    id: 'alias-forgotten-between',
+    file: 'service/records/removal.ts',
+    old: 'one === undefined || (one !== null',
+    new: '(!!one',
+    promise: 'Forget leaves an alias that comes between its statements.',
+    tests: ['postgres/aliases.test.ts'],
+    name: 'comes between',
   },
   {
     id: 'forget-old-key',

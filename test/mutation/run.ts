@@ -90,6 +90,10 @@ function newCopy(name: string): string {
   for (const path of listed.split('\0').filter((one) => one && existsSync(join(ROOT, one))))
     cpSync(join(ROOT, path), join(folder, path));
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+  // What install.sh of test/clients has made: without it, the tests of the Python client are skipped.
+  const python = join(ROOT, 'build/python');
+  mkdirSync(join(folder, 'build'));
+  if (existsSync(python)) symlinkSync(python, join(folder, 'build/python'));
   // A change may leave a name that nobody uses.
   const settings = join(folder, 'tsconfig.json');
   const strict = readFileSync(settings, 'utf8');

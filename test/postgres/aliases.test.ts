@@ -1,13 +1,17 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { Keyring } from '../../src/crypto/keyring.ts';
+import type { KeyringFollower } from '../../src/service/keys/keyring-follower.ts';
+import { forgetRecords } from '../../src/service/records/removal.ts';
+import type { Vault } from '../../src/service/vault.ts';
 import { drawToken } from '../../src/shape/token.ts';
+import { RecordStore } from '../../src/store/records.ts';
 import type { Token, Value } from '../../src/types.ts';
 import { ADMIN_SETTING, admin } from '../support/admin.ts';
 import { startWithOps } from '../support/ops.ts';
 import { call, createClient, kinds, runCli, runJson, servedVault } from '../support/service.ts';
-import { openedVault } from '../support/vault.ts';
+import { openedVault, openTestPool } from '../support/vault.ts';
 
 /** The token that a deterministic client would get for the value. */
 function drawn(keyring: Keyring, value: string): Token {
@@ -55,6 +59,29 @@ describe.each(kinds())('aliases on the %s database', (kind) => {
       expect(data.a).toMatch(/_tok$/);
     }
     expect((await answerTo('vault:v1:8SDd3WHDOjf7mq69')).data.token).toBe('ann@example.com');
+  });
+
+  test('a forget leaves an alias that comes between its statements', async () => {
+    const value = 'gil@example.com';
+    const pool = openTestPool(at.place);
+    onTestFinished(() => pool.end());
+    const keyring = await openedVault(at.place).keyring();
+    const { find } = RecordStore.prototype;
+    onTestFinished(() => void vi.restoreAllMocks());
+    vi.spyOn(RecordStore.prototype, 'find').mockImplementationOnce(async function (
+      this: RecordStore,
+      ...asked
+    ) {
+      const found = await find.apply(this, asked);
+      await plant(value, 'gil_tok');
+      return found;
+    });
+    const vault = { pool, keyring } as unknown as Vault;
+    const noFollower = undefined as unknown as KeyringFollower;
+    const tokens = [keyring.tokenFingerprint(drawn(keyring, value))];
+    const states = await forgetRecords(vault, noFollower, tokens, false);
+    expect([...states.values()]).toEqual(['unknown']);
+    expect(await tokenOf(value)).toEqual({ value: 'gil_tok' });
   });
 
   test('the token of an alias is unknown, to detokenize and to forget', async () => {

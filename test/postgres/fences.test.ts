@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Changed } from '../../src/errors.ts';
 import { DEFAULT_SETTINGS } from '../../src/service/clients.ts';
 import { retireKey } from '../../src/service/keys/key-lifecycle.ts';
@@ -119,7 +119,11 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     );
     expect(await records.insert([closed!])).toEqual(['stored']);
     await keys.locked(soon(), (locked) => locked.close(4));
-    expect((await keys.closed(soon())).has(4)).toBe(true);
+    const closedAt = async () => (await keys.closed(soon())).get(4);
+    const first = await closedAt();
+    expect(first).toBeDefined();
+    await keys.locked(soon(), (locked) => locked.close(4));
+    expect(await closedAt()).toEqual(first);
     const more = randomRecord({ key_version: 4 });
     expect(await records.insert([more, unknown!, good!])).toEqual([
       'key_retired',
@@ -176,6 +180,46 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     expect(await records.mend(replacements)).toBe(1);
     const fingerprints = [old.token_fingerprint, other.token_fingerprint];
     expect(await records.find(fingerprints)).toEqual([mended, null]);
+  });
+
+  test('after a mend with a closed key version, the keys are read before the next one', async () => {
+    await addKeyVersions(pool, 6, 7);
+    const snapshot = (...versions: number[]) => ({
+      ...{ keys: testKeys(versions), asOfMs: monotonicMs(), isDurable: true, failure: undefined },
+    });
+    let reads = 0;
+    const leased: LeasedKeyring = new LeasedKeyring(snapshot(6), () => {
+      reads++;
+      setImmediate(() => leased.take(snapshot(6, 7)));
+    });
+    const store = new RecordStore(pool, { patienceMs: 20_000, onBatch: () => {} });
+    const mend = vi.spyOn(store, 'mend');
+    const tokenizer = new Tokenizer(store, leased, 'tok', () => {});
+    const terms = { token_mode: 'deterministic', time_to_live_s: null } as const;
+    const tokenOf = () => tokenizer.tokenize(['Eve Low' as Value], terms, soon());
+    const tokens = await tokenOf();
+    const damage =
+      "update standin.records set sealed = sealed || '\\x00'::bytea where key_version = 6";
+    await sql(place, damage);
+    await keys.locked(soon(), (locked) => locked.close(6));
+    expect(await tokenOf()).toEqual(tokens);
+    expect([mend.mock.calls.length, reads]).toEqual([2, 1]);
+  });
+
+  test('a forget removes what comes back between its statements, also of a forgotten token', async () => {
+    const record = randomRecord();
+    const token = [record.token_fingerprint];
+    await records.insert([record]);
+    await removals.forget(token, soon());
+    let forgetting: Promise<unknown> | undefined;
+    await inTransaction(async (client) => {
+      const revive = 'update standin.records set sealed = $2 where token_fingerprint = $1';
+      await client.query(revive, [uuid(record), record.sealed]);
+      forgetting = removals.forget(token, soon());
+      await waitingFor('transactionid');
+    });
+    expect(await forgetting).toEqual(['forgotten']);
+    expect(await sealedOf(record)).toHaveLength(0);
   });
 
   test('a reseal does not bring back what was forgotten after it was read', async () => {
@@ -242,6 +286,36 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     });
     const ended = await Promise.allSettled(changes);
     expect(ended.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+  });
+
+  test('retire looks again whether the version is the primary, as after a failover that lost a newer one', async () => {
+    await addKeyVersions(pool, 22, 23);
+    let retiring: Promise<unknown> | undefined;
+    await inTransaction(async (client) => {
+      await client.query('update standin.records set key_version = key_version');
+      retiring = retireKey(keys, 22, 0);
+      retiring.catch(() => {});
+      await until(async () => (await keys.closed(soon())).has(22), 'the version is closed');
+      await sql(place, 'delete from standin.keyring where version = 23');
+    });
+    await expect(retiring).rejects.toThrow('Version 22 is the primary');
+    await addKeyVersions(pool, 23);
+  });
+
+  test('retire does not wait for a transaction that writes after its first look', async () => {
+    const write = `update standin.records set key_version = key_version where sealed = 'x'`;
+    const looks = vi.spyOn(pool, 'query');
+    onTestFinished(() => looks.mockRestore());
+    await inTransaction(async (later) => {
+      let gone: Promise<readonly string[]> | undefined;
+      await inTransaction(async (earlier) => {
+        await earlier.query(write);
+        gone = keys.writersGone(60_000);
+        await until(() => looks.mock.settledResults[0]?.type === 'fulfilled', 'the first look');
+        await later.query(write);
+      });
+      expect(await gone).toEqual([]);
+    });
   });
 
   test('retire waits for a transaction that wrote before the version was closed, and counts its record', async () => {

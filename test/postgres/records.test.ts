@@ -49,6 +49,18 @@ describe.each(kinds())('records on the %s database', (kind) => {
     expect(await records.find([first.token_fingerprint])).toEqual([first]);
   });
 
+  test('large records that are looked up at once share no statement', async () => {
+    const made = [randomRecord(), randomRecord(), randomRecord()];
+    await records.insert(made);
+    batches.length = 0;
+    const find = (bytes: number) =>
+      Promise.all(made.map((one) => records.find([one.token_fingerprint], bytes)));
+    await find(10);
+    expect(batches.splice(0)).toEqual([3]);
+    expect((await find(1_500_000)).flat()).toEqual(made);
+    expect(batches).toEqual([1, 1, 1]);
+  });
+
   test('a token that stands for another value is a collision, across and within batches', async () => {
     const first = randomRecord();
     const { token_fingerprint: tokenFingerprint } = first;

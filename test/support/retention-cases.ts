@@ -339,6 +339,16 @@ export function testRetention(kind: Kind | 'citus'): void {
     expect(await detokenizer.detokenize(tokens)).toEqual([null, second]);
     expect(await tokenOf(second)).toBe(tokens[1]);
     expect(await detokenizer.detokenize(tokens)).toEqual([null, second]);
+    const found = () => tokenizer.lookup([first, second], terms, soon());
+    expect(await found()).toEqual([null, tokens[1]]);
+    expect(await tokenOf(first)).toBe(tokens[0]);
+    expect(await found()).toEqual(tokens);
+    // Nor is a token found that has expired and is not removed yet.
+    const expire = `update standin.records set expires_at = now() - interval '1 s'
+      where token_fingerprint = $1::uuid`;
+    const fingerprint = keyring.tokenFingerprint(tokens[0]!);
+    await query(expire, [Buffer.from(fingerprint, 'latin1').toString('hex')]);
+    expect(await found()).toEqual([null, tokens[1]]);
     expect(await tokenOf(first)).toBe(tokens[0]);
     expect(await detokenizer.detokenize(tokens)).toEqual([first, second]);
   });

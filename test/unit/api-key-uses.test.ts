@@ -29,3 +29,25 @@ test('what became of strings is counted by client, also with API keys that have 
   const sum = { requests: 6, replaced: 4, passed: 2 };
   for (const _ of 'twice') expect(Object.fromEntries(uses.counts())).toEqual({ client: sum });
 });
+
+test('the use of an API key that has ended is written, also after a write that failed', async () => {
+  const marked: (readonly string[])[] = [];
+  let isAway = true;
+  const mark = async (apiKeyIds: readonly string[]) => {
+    if (isAway) throw new Error('the database is away');
+    marked.push(apiKeyIds);
+  };
+  const uses = new ApiKeyUses({ mark } as unknown as ApiKeyUseStore);
+  for (const key of ['ended', 'live', 'unused']) uses.of(key, 'client', 0);
+  uses.of('ended', 'client', 0).requests++;
+  uses.of('live', 'client', 0).requests++;
+  await uses.stop();
+  uses.keepOnly(new Set(['live', 'unused']));
+  isAway = false;
+  await uses.stop();
+  expect(marked).toEqual([['ended', 'live']]);
+  uses.keepOnly(new Set(['live', 'unused']));
+  await uses.stop();
+  expect(marked).toHaveLength(1);
+  expect(uses.counts().get('client')?.requests).toBe(2);
+});

@@ -15,6 +15,7 @@ import type { Finding } from '../../src/service/audit/audit-check.ts';
 import { AuditFile } from '../../src/service/audit/audit-file.ts';
 import { isPart, type Link, linkOf, linkText } from '../../src/service/audit/audit-link.ts';
 import { verifyAudit } from '../../src/service/audit/audit-verify.ts';
+import { UnknownCallers } from '../../src/service/audit/unknown-callers.ts';
 import { testKey, testKeyring } from '../support/keys.ts';
 
 const keyring = testKeyring();
@@ -151,6 +152,9 @@ describe('tampering with one line', () => {
     const { mac } = JSON.parse(lines[6]!);
     expect(await found(line(7, mac, 'A'.repeat(22)))).toEqual(['7 changed']);
     expect(await found(lines.toSpliced(6, 3))).toEqual(['7 missing']);
+    expect(await found(line(7, '"seq":7', '"seq":9').toSpliced(4, 2))).toEqual([
+      ...['5 changed', '5 missing'],
+    ]);
     expect(await found(lines.toSpliced(0, 1))).toEqual(['1 missing']);
     expect(await found(lines.toSpliced(12, 0, lines[3]!))).toEqual(['13 moved']);
     expect(await found(lines.toSpliced(12, 0, ...lines.slice(3, 6)))).toEqual([
@@ -307,4 +311,16 @@ describe('a chain', () => {
     expect(await verify([text])).toMatchObject({ findings: [], lines: 3, unlinked: 2 });
     expect((await verify([`{"event":"tokenize"}\n${text}`])).problems).toEqual(['4 unlinked']);
   });
+});
+
+test('unknown callers from a hundred addresses have a sum each, and all others one of their own', () => {
+  const callers = new UnknownCallers();
+  for (let i = 0; i < 150; i++)
+    for (const outcome of ['unauthorized', 'unauthorized'])
+      callers.add({ event: 'tokenize', outcome, status: 401, remote_address: `10.0.0.${i}` });
+  const sums = callers.take() as { remote_address: string; requests: number }[];
+  expect(sums).toHaveLength(101);
+  expect(sums.at(-1)).toMatchObject({ remote_address: 'other', requests: 100 });
+  expect(sums.slice(0, -1).every(({ requests }) => requests === 2)).toBe(true);
+  expect([callers.isEmpty, callers.take()]).toEqual([true, []]);
 });

@@ -130,7 +130,8 @@ describe('holders that wait for their callers', () => {
   test('are kept once they go on, and one never cuts itself off', () => {
     const { budget, cut, waiting } = setUp();
     const holders = Array.from({ length: 8 }, () => waiting('a', SMALL_BYTES));
-    for (const holder of holders.slice(1)) budget.goOn(holder);
+    for (const holder of holders.slice(1, 4)) budget.goOn(holder);
+    for (const holder of holders.slice(4)) budget.settle(holder, SMALL_BYTES);
     tick(budget, 1_000);
     expect(budget.grow(holders[0]!, 1)).toBe(false);
     expect(cut).toEqual([]);

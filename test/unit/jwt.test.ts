@@ -259,6 +259,16 @@ describe('the keys of the issuer', () => {
     expect(verifier.known(jwt)).toBeUndefined();
     expect(await outcomeOf(jwt)).toBe('unauthorized');
     expect(await outcomeOf(await issuer.jwt())).toBe(SUBJECT);
+    // Another key of the same kid stays.
+    const other = await newSigner('ES256', issuer.signer.kid);
+    issuer.jwks.push({ ...other.jwk, use: 'sig' });
+    await keys.refresh();
+    const ofFirst = await issuer.jwt({ jti: 'first' });
+    expect([await outcomeOf(ofFirst), verifier.known(ofFirst)]).toEqual([SUBJECT, SUBJECT]);
+    issuer.jwks = issuer.jwks.slice(-1);
+    await keys.refresh();
+    expect(verifier.known(ofFirst)).toBeUndefined();
+    expect(await outcomeOf(ofFirst)).toBe('unauthorized');
   });
 
   test('serve for an hour while the issuer is away, and no longer', async () => {

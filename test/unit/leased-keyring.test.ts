@@ -28,6 +28,15 @@ test('keys that nobody has confirmed for long seal only once they are renewed, w
   expect(keys.keyring.primaryVersion).toBe(2);
 });
 
+test('all who wait for keys go on when they come', async () => {
+  const keys = new LeasedKeyring(snapshot([1], longAgo()), () => {});
+  let sealing = 0;
+  for (let i = 0; i < 3; i++) void keys.readyToSeal().then(() => sealing++);
+  keys.take(snapshot([1, 2]));
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(sealing).toBe(3);
+});
+
 test('keys that cannot be renewed do not seal: an error with the reason', async () => {
   const old = snapshot([1], longAgo());
   const keys: LeasedKeyring = new LeasedKeyring(old, () =>
@@ -36,6 +45,14 @@ test('keys that cannot be renewed do not seal: an error with the reason', async 
   await expect(keys.readyToSeal()).rejects.toThrow('database unavailable');
   const cutOff = new LeasedKeyring(old, () => {});
   await expect(cutOff.readyToSeal()).rejects.toThrow('key version not in the keyring');
+});
+
+test('keys that the standby lacks do not seal, also when they were just read', async () => {
+  const uncertain = () => ({ ...snapshot([1, 2]), isDurable: false });
+  const keys: LeasedKeyring = new LeasedKeyring(uncertain(), () =>
+    setImmediate(() => keys.take({ ...uncertain(), failure: 'database_unavailable' })),
+  );
+  await expect(keys.readyToSeal()).rejects.toThrow('database unavailable');
 });
 
 test('a version that takes no more records does not seal again while there is no newer one', async () => {

@@ -1,6 +1,13 @@
-import { expect, test } from 'vitest';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
 import { parseConfig } from '../../src/config/config.ts';
-import { connectionsWithin } from '../../src/http/connections.ts';
+import {
+  boundConnections,
+  connectionsWithin,
+  type Descriptors,
+} from '../../src/http/connections.ts';
 import { defaultBudget } from '../../src/memory.ts';
 
 const MIB = 1_048_576;
@@ -23,6 +30,36 @@ test('the budget has room for a body of any BODY_LIMIT', () => {
     'MEMORY_BUDGET is too small for BODY_LIMIT: set it to 16777216 or more, or do not set it.',
   );
   expect(parseConfig({ ...env, MEMORY_BUDGET: String(16 * MIB) }).MEMORY_BUDGET).toBe(16 * MIB);
+});
+
+test('connections beyond the bound are closed, and those that ended do not count', async () => {
+  const server = createServer();
+  let refused = 0;
+  const most = { connections: 2, look() {} } as unknown as Descriptors;
+  boundConnections(
+    server,
+    most,
+    () => refused++,
+    () => {},
+  );
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  const open = async () => {
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1');
+    const [own] = (await once(server, 'connection')) as [Socket];
+    return { socket, own };
+  };
+  for (let round = 1; round <= 3; round++) {
+    const kept = [await open(), await open()];
+    await once((await open()).socket, 'close');
+    expect(refused).toBe(round);
+    for (const { socket, own } of kept) {
+      const ended = once(own, 'close');
+      socket.destroy();
+      await ended;
+    }
+  }
 });
 
 test('connections leave a reserve of the descriptors, and are 20,000 at most', () => {

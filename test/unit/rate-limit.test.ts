@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { MemoryBuckets } from '../../src/service/limits/buckets.ts';
 import { type Admission, ClientLimits } from '../../src/service/limits/client-limits.ts';
 import type { Client } from '../../src/types.ts';
@@ -82,6 +82,28 @@ test('a client whose limits are 0 has none, and no bucket is asked', () => {
   const own = { ...CLIENT, rate_limit: 1 };
   const refused = () => (limited.admit(own, 'tokenize') as Admission).isRefused;
   expect([refused(), refused()]).toEqual([false, true]);
+});
+
+test('refusals are told at once, then once a minute: how many there were since', () => {
+  vi.useFakeTimers({ toFake: ['performance'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const told: [string, number][] = [];
+  const limits = new ClientLimits(new MemoryBuckets(() => 0), NO_DEFAULTS, (_, limit, refused) =>
+    told.push([limit, refused]),
+  );
+  const client = { ...CLIENT, rate_limit: 1, lookup_limit: 1 };
+  for (const operation of ['tokenize', 'lookup'] as const) limits.admit(client, operation);
+  for (let minute = 0; minute < 3; minute++) {
+    for (let i = 0; i < 4; i++) limits.admit(client, 'tokenize');
+    vi.advanceTimersByTime(60_000);
+  }
+  limits.admit(client, 'lookup');
+  expect(told).toEqual([
+    ['requests', 1],
+    ['requests', 4],
+    ['requests', 4],
+    ['lookup', 1],
+  ]);
 });
 
 test('a bucket tells how many are left', () => {

@@ -182,6 +182,8 @@ describe('a string elsewhere', () => {
     }
     const long = `{"data":{"${'n'.repeat(1_000_000)}":${'['.repeat(20)}"x"${']'.repeat(20)}}}`;
     expect(refusal(long, 'refuse')).toBe('data: has a field name longer than 256 bytes');
+    const second = `{"data":{"x":{"y":["z"]},"${'n'.repeat(257)}":{"y":"z"}}}`;
+    expect(refusal(second, 'tokenize')).toBe('data: has a field name longer than 256 bytes');
     expect(walk(deep(15, '"x"'), 'tokenize').places).toHaveLength(1);
     expect(refusal(deep(16, '"x"'), 'tokenize')).toContain('deeper than 16 levels');
   });

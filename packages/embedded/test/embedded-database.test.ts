@@ -1,9 +1,10 @@
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { EmbeddedDatabase, EmbeddedError, openedTwice } from '../src/index.ts';
+import { databaseFolder, Owner } from '../src/owner.ts';
 
 const CLIENTS = 6;
 const QUERIES = 200;
@@ -85,6 +86,22 @@ describe('a transaction', () => {
     expect((await next.query('select count(*)::int as n from lost')).rows).toEqual([{ n: 0 }]);
     await next.end();
   });
+});
+
+test.each(['the folder', 'the socket'])('a process sees that %s was replaced', (what) => {
+  const dataDir = mkdtempSync(join(folder, 'owner-'));
+  const socket = join(dataDir, 'socket');
+  mkdirSync(databaseFolder(dataDir));
+  writeFileSync(socket, '');
+  const owner = new Owner(dataDir, socket);
+  expect(owner.isOwner()).toBe(true);
+  // Kept, so that what takes its place has another inode.
+  const path = what === 'the socket' ? socket : databaseFolder(dataDir);
+  renameSync(path, `${path}.old`);
+  expect(owner.isOwner()).toBe(false);
+  if (what === 'the socket') writeFileSync(socket, '');
+  else mkdirSync(path);
+  expect(owner.isOwner()).toBe(false);
 });
 
 test('a folder whose path is too long for a socket is refused', () => {
