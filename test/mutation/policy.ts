@@ -169,8 +169,8 @@ export const POLICY: readonly Mutant[] = [
     old: 'known: unknown === 0 ? known : 0',
     new: 'known',
     promise: 'Known tokens of a request that told nothing of them earn no guesses.',
-    tests: ['http/what-callers-learn.test.ts'],
-    name: 'strict, in bulk',
+    tests: ['unit/rate-limit.test.ts'],
+    name: 'earn no guesses',
   },
   {
     id: 'guess-candidates-free',

@@ -235,3 +235,13 @@ describe('a rate that is changed', () => {
     expect(takeAll(() => take(2))).toBe(2);
   });
 });
+
+test('known tokens beside unknown ones in a refused request earn no guesses', () => {
+  const limits = new ClientLimits(new MemoryBuckets(() => 0), NO_DEFAULTS, () => {});
+  const client = { ...CLIENT, unknown_token_limit: 1 };
+  for (const hasGaps of [false, true]) {
+    if (limits.reserve(client) === undefined)
+      limits.settle(client, { known: 600, unknown: 2_400 }, hasGaps);
+    expect(limits.reserve(client)).toMatchObject({ isRefused: true });
+  }
+});
