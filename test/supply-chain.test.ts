@@ -117,7 +117,7 @@ const SECRETS = [
   /\bsk_live_[0-9A-Za-z]{20,}/g,
   /\bhvs\.[0-9A-Za-z_-]{24,}/g,
   /\beyJ[\w-]{20,}\.eyJ[\w-]{20,}\.[\w-]{40,}/g,
-  /\bpostgres(?:ql)?:\/\/[^\s:@/'"`$]+:[^\s@'"`${}]{8,}@(?!127\.0\.0\.1)[\w-]+\.[\w.-]*(?<!example)\b/g,
+  /\bpostgres(?:ql)?:\/\/[^\s:@/'"`$]+:(?!PASSWORD@)[^\s@'"`${}]{8,}@(?!127\.0\.0\.1)[\w-]+\.[\w.-]*(?<!example)\b/g,
 ];
 /** No vault knows them: of the README, the guides, the record format, the tests and their vectors. */
 const EXAMPLES = new Set([

@@ -390,6 +390,7 @@ describe.each(usualKinds())('admin commands on the %s database', (kind) => {
         ['database', 'ok'],
         ['schema', 'ok'],
         ['rights', 'ok'],
+        ['owners', 'ok'],
         ['key-encryption key', 'ok'],
         ['records', 'ok'],
         ['token suffix', 'ok'],

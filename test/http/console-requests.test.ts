@@ -34,7 +34,7 @@ describe('recent requests', () => {
     await fetch(`${service.url}/health`);
     const { all, refused } = await recent();
     expect(all.slice(0, 4).map(({ status, why }) => [status, why])).toEqual([
-      [401, 'unauthorized: not an API key, or mistyped: it is stk_ and 34 letters and digits'],
+      [401, 'unauthorized: not an API key, or mistyped: an API key has 38 characters'],
       [
         400,
         'invalid_type: must be a string, not a number; send it in quotes, JSON numbers lose digits',

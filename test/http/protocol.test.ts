@@ -176,7 +176,7 @@ describe('A28-A29: API keys', () => {
     expect([answer.status, answer.text]).toEqual([401, '{"error":"unauthorized"}\n']);
     expect(answer.headers.get('www-authenticate')).toBe('Bearer realm="standin"');
   });
-  const NO_KEY = 'not an API key, or mistyped: it is stk_ and 34 letters and digits';
+  const NO_KEY = 'not an API key, or mistyped: an API key has 38 characters';
   const UNKNOWN = 'the API key or JWT is unknown, expired or revoked';
   const NO_WORD = 'no API key after Bearer, or blanks in it';
   const NO_BEARER = 'no Bearer before the API key';

@@ -68,7 +68,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))(
       for (let i = 0; i < counts.length; i += 2) expect(counts[i + 1]).toBe(counts[i]);
       const seen = script(look!);
       expect(seen).toContain('opens all 4 keys');
-      expect(seen).toContain(`${values.length} records opened, 0 of them bad`);
+      expect(seen).toContain(`${values.length.toLocaleString('en')} records opened, 0 of them bad`);
       await before.stop();
 
       const after = await startService(moved);
