@@ -17,8 +17,11 @@ process.once('SIGINT', () => stop.abort(new Error('interrupted')));
 
 try {
   const data = (await json(process.stdin)) as Exclude<Json, string>;
-  const operation = process.argv[2] === 'detokenize' ? 'detokenize' : 'tokenize';
-  const answer = await standin[operation](data, { signal: stop.signal });
+  const { signal } = stop;
+  const isBack = process.argv[2] === 'detokenize';
+  const answer = await (isBack
+    ? standin.detokenize(data, { signal })
+    : standin.tokenize(data, { signal }));
   process.stdout.write(`${JSON.stringify(answer)}\n`);
 } catch (error) {
   // The message of a StandinError contains no value. The message of a SyntaxError quotes the input.
