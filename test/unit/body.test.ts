@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { CallerError } from '../../src/errors.ts';
-import { parseBody } from '../../src/http/data.ts';
+import { MISREADS_NAMES, parseBody } from '../../src/http/data.ts';
 
 /** The refusal of a body, which must be an invalid_type. */
 function refusal(body: string | Buffer): string {
@@ -137,7 +137,9 @@ describe('a field name that occurs twice is refused', () => {
     ['with two spellings of an escape', '{"data":{"\\u00E9":"1","\\u00e9":"2"}}'],
     ['once as an emoji, once as its escapes', '{"data":{"😀":"1","\\ud83d\\ude00":"2"}}'],
     ['with escaped quotes', '{"data":{"a\\"":"1","a\\u0022":"2"}}'],
-    ['with backslashes before the quote', '{"data":{"a\\\\":"1","a\\\\":"2"}}'],
+    ...(MISREADS_NAMES
+      ? []
+      : [['with backslashes before the quote', '{"data":{"a\\\\":"1","a\\\\":"2"}}'] as const]),
     ['empty', '{"data":{"":"1","":"2"}}'],
     ['as __proto__', '{"data":{"__proto__":"1","__proto__":"2"}}'],
     ['as digits', '{"data":{"1":"1","1":"2"}}'],
@@ -193,18 +195,20 @@ function hasTwins(json: Json): boolean {
   return new Set(names).size < names.length || json.members.some(([, inner]) => hasTwins(inner));
 }
 
-/**
- * The V8 of Node 24 reads a name of one escaped character as a backslash, after an object that had
- * this name: nodejs/node#63785.
- */
-const misreadsNames =
-  JSON.stringify(['{"x":1,"\\\\":2}', '{"x":1,"\\n":2}'].map((one) => JSON.parse(one))[1]) !==
-  '{"x":1,"\\n":2}';
+test.runIf(MISREADS_NAMES)('no body makes JSON.parse misread the names of the next', () => {
+  const BEFORE = ['\\\\', 'a\\\\', '\\u005c', 'a\\u005C', 'q\\"\\\\'];
+  for (const name of BEFORE)
+    expect(refusal(`{"data":{"${name}" :"x"}}`)).toContain('ends in a backslash');
+  for (const name of ['\\n', 'a\\n', 'a\\u0062', '\\\\n', 'q\\"\\/']) {
+    const body = `{"data":{"${name}":"C:\\\\","b":"\\\\\\":"}}`;
+    expect(Object.keys(dataOf(body) as object)[0]).toBe(JSON.parse(`"${name}"`));
+  }
+});
 
 test('of any JSON, exactly those with a name twice in one object are refused', () => {
   const text = fc.string({ unit: fc.constantFrom('a', 'b', '"', '\\', ':', '{', ' ') });
   const some = ['a', 'ab', '', '"', 'a":', '__proto__', '1', 'toString'];
-  const few = fc.constantFrom(...some, ...(misreadsNames ? [] : ['\\']));
+  const few = fc.constantFrom(...some, ...(MISREADS_NAMES ? [] : ['\\']));
   const name = fc.record({ text: few, escapedAt: fc.integer({ min: 0, max: 12 }) });
   const { json } = fc.letrec<{ json: Json }>((tie) => ({
     json: fc.oneof(
