@@ -125,7 +125,7 @@ describe('is no body', () => {
 });
 
 describe('a field name that occurs twice is refused', () => {
-  test.each([
+  test.each<readonly [string, string]>([
     ['in data', '{"data":{"a":"1","a":"2"}}'],
     ['with equal values', '{"data":{"a":"1","a":"1"}}'],
     ['at the top', '{"data":{"a":"1"},"data":{"b":"2"}}'],
