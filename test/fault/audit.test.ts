@@ -165,7 +165,8 @@ describe('F12: an act of an administrator', () => {
     const common = { event: 'admin', admin: 'terraform', act: 'client.put' };
     const request = { ...common, request_id: headers['x-request-id'] };
     expect(lines).toEqual([
-      expect.objectContaining({ ...request, target: 'billing', outcome: 'attempt' }),
+      // The path could be anything, so only an id of the vault is named.
+      expect.objectContaining({ ...request, target: null, outcome: 'attempt' }),
       expect.objectContaining({ ...request, outcome: 'success', status: 201 }),
       expect.objectContaining({ act: 'client.get', outcome: 'success', status: 200 }),
     ]);

@@ -240,8 +240,6 @@ test.skipIf(!isLinux)('a policy that comes into force holds no event loop for lo
   const shares: number[] = [];
   // Each is another document.
   while (shares.length < REPEATS && !(Math.min(...shares) <= 1))
-    shares.push(
-      await measured.plain.shareOfPolicy({ join: [...join, ' '.repeat(shares.length)] }),
-    );
+    shares.push(await measured.plain.shareOfPolicy({ join: [...join, ' '.repeat(shares.length)] }));
   expect(Math.min(...shares)).toBeLessThanOrEqual(1);
 });

@@ -301,7 +301,7 @@ describe.skipIf(!kinds().includes('server'))('what somebody else put into the sc
       'the table standin.mine of the role $other',
       [
         'grant create on schema standin to $other',
-        'set role $other',
+        'set local role $other',
         'create table standin.mine ()',
       ],
     ],
@@ -310,7 +310,7 @@ describe.skipIf(!kinds().includes('server'))('what somebody else put into the sc
       [
         TRAP,
         'grant usage on schema standin to $other; grant trigger on standin.records to $other',
-        'set role $other',
+        'set local role $other',
         'create trigger trap before insert on standin.records execute function public.trap()',
       ],
     ],
