@@ -10,10 +10,12 @@ import { Keyring } from '../src/crypto/keyring.ts';
 import { CALLER_ERRORS, INTERNAL_REASONS } from '../src/errors.ts';
 import { METHODS } from '../src/http/routes.ts';
 import {
+  BYTES_A_BODY_NAME,
   BYTES_A_PART,
   MAX_ANSWER_BODIES,
   MAX_DEPTH,
   MAX_NAME_BYTES,
+  MAX_NAMES,
   MAX_PARTS,
   MAX_VALUE_BYTES,
 } from '../src/http/schema.ts';
@@ -146,6 +148,9 @@ test('api.md has the paths, methods and limits of the program', () => {
   expect(limits.get('depth of `data`')).toContain(`${MAX_DEPTH} levels`);
   expect(limits.get('objects, lists and names in a body')).toBe(
     `${MAX_PARTS.toLocaleString('en')}, or one for each ${BYTES_A_PART} bytes if that is more`,
+  );
+  expect(limits.get('of these, names')).toBe(
+    `${MAX_NAMES.toLocaleString('en')}, or one for each ${BYTES_A_BODY_NAME} bytes if that is more`,
   );
   expect(SETTINGS.BODY_LIMIT.default).toBe(String(1024 * 1024));
   expect(limits.get('body')).toContain('1 MiB');

@@ -2,10 +2,12 @@ import { isUtf8 } from 'node:buffer';
 import { CallerError } from '../errors.ts';
 import { type Path, pathText, Step } from './path.ts';
 import {
+  BYTES_A_BODY_NAME,
   BYTES_A_PART,
   FORBIDDEN_NAME,
   MAX_DEPTH,
   MAX_NAME_BYTES,
+  MAX_NAMES,
   MAX_PARTS,
   MAX_VALUE_BYTES,
 } from './schema.ts';
@@ -108,16 +110,21 @@ function checkParts(text: string): void {
   // Shorter bodies cannot have so many.
   if (text.length < MAX_PARTS) return;
   const most = Math.max(MAX_PARTS, Math.floor(text.length / BYTES_A_PART));
+  const mostNames = Math.max(MAX_NAMES, Math.floor(text.length / BYTES_A_BODY_NAME));
   let parts = 0;
+  let names = 0;
   for (let at = 0; ; ) {
     PART_OR_QUOTE.lastIndex = at;
     if (!PART_OR_QUOTE.test(text)) return;
     at = PART_OR_QUOTE.lastIndex;
     if (text.charCodeAt(at - 1) === QUOTE) at = stringEnd(text, at - 1);
-    else if (++parts > most)
-      throw invalid(
-        `body: has more than ${most} objects, lists and names; send it in several requests`,
-      );
+    else {
+      if (text.charCodeAt(at - 1) === COLON) names++;
+      if (++parts > most || names > mostNames)
+        throw invalid(
+          `body: has more than ${most} objects, lists and names, or ${mostNames} names; send it in several requests`,
+        );
+    }
     // JSON.parse refuses a string without an end.
     if (at === 0) return;
   }

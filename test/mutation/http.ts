@@ -94,8 +94,8 @@ export const HTTP: readonly Mutant[] = [
   {
     id: 'body-white-space',
     file: 'http/data.ts',
-    old: 'while (isWhiteSpace(text.charCodeAt(next))) next++;',
-    new: '',
+    old: 'while (isWhiteSpace(text.charCodeAt(next))) next++;\n    if (text',
+    new: 'if (text',
     promise: 'White space before a colon is no way to hide a second name.',
     tests: ['unit/body.test.ts'],
   },
@@ -331,8 +331,8 @@ export const HTTP: readonly Mutant[] = [
   {
     id: 'body-parts',
     file: 'http/data.ts',
-    old: 'else if (++parts > most)',
-    new: 'else if (parts > most)',
+    old: '++parts > most || names',
+    new: 'parts > most || names',
     promise: 'A body has a bound of objects, lists and names, before it is parsed.',
     tests: ['unit/body.test.ts'],
     name: 'at most 100,000',
