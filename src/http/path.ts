@@ -10,6 +10,7 @@ export class Step implements Path {
   readonly name: string | number;
   /** How many steps the path has. */
   readonly depth: number;
+  #text: string | undefined;
   #jsonBytes: number | undefined;
 
   constructor(up: Step | undefined, name: string | number) {
@@ -21,6 +22,12 @@ export class Step implements Path {
   *[Symbol.iterator](): Generator<string | number> {
     if (this.up !== undefined) yield* this.up;
     yield this.name;
+  }
+
+  /** The path as `pathText` writes it. Of each step, it is made once. */
+  get text(): string {
+    this.#text ??= this.up === undefined ? String(this.name) : this.up.text + stepText(this.name);
+    return this.#text;
   }
 
   /** The bytes of the path's text in a JSON string. Of each step, they are counted once. */
@@ -43,6 +50,7 @@ const PLAIN_NAME = /^[A-Za-z_][\w-]*$/;
 
 /** Writes a path as `data.customer.emails[1]`, with unusual names in quotes: `data["e mail"]`. */
 export function pathText(path: Path): string {
+  if (path instanceof Step) return path.text;
   const [root, ...rest] = path;
   return `${root}${rest.map(stepText).join('')}`;
 }
