@@ -190,10 +190,10 @@ async function lookUp(
   let looked: Narrowed<Found> | undefined;
   let settled: ReturnType<ClientLimits['settle']>;
   try {
-    const turns = asked.turns?.<Found>() ?? oneTurn(asked);
-    let turn = turns.next();
-    while (!turn.done && tokens.unknown.size <= most) turn = turns.next(await ask(turn.value));
-    if (turn.done) looked = turn.value;
+    looked =
+      asked.turns === undefined
+        ? { request: asked, found: await ask(asked) }
+        : await inTurns(asked.turns(), ask, () => tokens.unknown.size <= most);
   } finally {
     const counts = { known: tokens.known.size, unknown: tokens.unknown.size };
     exchange.unknownTokens = counts.unknown;
@@ -207,8 +207,15 @@ async function lookUp(
   return looked!;
 }
 
-function* oneTurn(request: RequestData): Generator<Asked, Narrowed<Found>, readonly Found[]> {
-  return { request, found: yield request };
+/** @returns undefined when `mayGoOn` ended it */
+async function inTurns(
+  turns: Generator<Asked, Narrowed<Found>, readonly Found[]>,
+  ask: (part: Asked) => Promise<readonly Found[]>,
+  mayGoOn: () => boolean,
+): Promise<Narrowed<Found> | undefined> {
+  let turn = turns.next();
+  while (!turn.done && mayGoOn()) turn = turns.next(await ask(turn.value));
+  return turn.done ? turn.value : undefined;
 }
 
 /** @throws CallerError when a limit refuses */

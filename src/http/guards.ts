@@ -171,6 +171,8 @@ function checkMedia({ headers, rawHeaders }: IncomingMessage, bodyLimit: number)
 }
 
 function isJson(type: string | undefined): boolean {
+  // As nearly everybody sends it.
+  if (type === 'application/json') return true;
   if (type === undefined || !MEDIA_TYPE.test(type)) return false;
   return [...type.matchAll(PARAMETERS)].every(
     ([, name, value]) => name!.toLowerCase() !== 'charset' || UTF_8.test(value!),
