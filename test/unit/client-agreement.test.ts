@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { snapshot } from '../../packages/client/src/data.ts';
 import { InvalidValueError } from '../../packages/client/src/errors.ts';
 import { CallerError } from '../../src/errors.ts';
-import { collectFields, parseBody } from '../../src/http/data.ts';
+import { collectFields, MISREADS_NAMES, parseBody } from '../../src/http/data.ts';
 import { MAX_DEPTH } from '../../src/http/schema.ts';
 
 /** What the client says of data that it does not send. */
@@ -67,8 +67,10 @@ describe('what the service would refuse is not sent', () => {
   });
 
   test('any JSON: the client takes what the service takes', () => {
+    // The one name that a service refuses only where V8 would misread others by it.
+    const key = fc.string().filter((name) => !(MISREADS_NAMES && name.endsWith('\\')));
     fc.assert(
-      fc.property(fc.object({ withNullPrototype: true, maxDepth: 4 }), (data) => {
+      fc.property(fc.object({ key, withNullPrototype: true, maxDepth: 4 }), (data) => {
         fc.pre(JSON.stringify(JSON.parse(JSON.stringify(data))) === JSON.stringify(data));
         const told = refusalOfService(data);
         if (told === undefined) expect(snapshot(data).copy).toEqual({ ...data });
