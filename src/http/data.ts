@@ -77,27 +77,20 @@ export function parseObject(body: Buffer, what: string): { text: string; json: J
  */
 export const MISREADS_NAMES = Number.parseFloat(process.versions.v8) >= 12.8;
 
-/** The end of such a name. Nearly no text has one; a value may, too. */
+/** Where such a name ends. Nearly no text has one; a value may, too. */
+const BACKSLASH_END = /\\(?:\\|u005[Cc])$/;
 const NAME_END = /\\(?:\\|u005[Cc])"\s*:/;
-const BACKSLASH_END = /\\(?:\\|u005[Cc])"$/;
-const MAX_END = '\\u005c"'.length;
+const MAX_END = '\\u005c'.length;
 
 /** @throws CallerError invalid_type for a name by which JSON.parse would misread other bodies */
 function checkNameEnds(text: string): void {
   if (!NAME_END.test(text)) return;
-  for (let open = text.indexOf('"'); open !== -1; ) {
-    const end = stringEnd(text, open);
-    // JSON.parse refuses a string without an end.
-    if (end === 0) return;
-    let next = end;
-    while (isWhiteSpace(text.charCodeAt(next))) next++;
-    const isName = text.charCodeAt(next) === COLON;
-    if (isName && BACKSLASH_END.test(text.slice(Math.max(open + 1, end - MAX_END), end)))
+  eachName(text, (start, end) => {
+    if (BACKSLASH_END.test(text.slice(Math.max(start, end - MAX_END), end)))
       throw invalid(
         `body: a field name ends in a backslash, by which Node.js ${process.versions.node} would misread other names`,
       );
-    open = text.indexOf('"', end);
-  }
+  });
 }
 
 const PART_OR_QUOTE = /["[{:]/g;
@@ -156,20 +149,21 @@ function countMembers(text: string): number {
 }
 
 /**
- * Calls back with the offset after the opening quote of each name, in all objects of the text. In
- * valid JSON, a string before a colon is a name.
+ * Calls back with the place of each name between its quotes, in all objects of the text. In valid
+ * JSON, a string before a colon is a name. Ends at a string without an end.
  */
-export function eachName(text: string, found: (start: number) => void): void {
+export function eachName(text: string, found: (start: number, end: number) => void): void {
   for (let open = text.indexOf('"'); open !== -1; ) {
     const end = stringEnd(text, open);
+    if (end === 0) return;
     let next = end;
     while (isWhiteSpace(text.charCodeAt(next))) next++;
-    if (text.charCodeAt(next) === COLON) found(open + 1);
+    if (text.charCodeAt(next) === COLON) found(open + 1, end - 1);
     open = text.indexOf('"', end);
   }
 }
 
-/** The offset after the closing quote of the string that opens at `open`, in valid JSON. */
+/** The offset after the closing quote of the string that opens at `open`; 0: it has none. */
 export function stringEnd(text: string, open: number): number {
   let close = text.indexOf('"', open + 1);
   while (isEscaped(text, close)) close = text.indexOf('"', close + 1);

@@ -24,10 +24,11 @@ export function refuseUnparsed(
     if (isEnding(socket)) return;
     refuseAfterAnswers(socket, () => {
       if (!socket.writable) return void socket.destroy();
-      const { status, message } = CALLER_ERRORS[CODES[code] ?? 'bad_request'];
+      const error = CODES[code] ?? 'bad_request';
+      const { status, message } = CALLER_ERRORS[error];
       const requestId = randomUUID();
       onRefused?.(requestId, status, code);
-      const body = JSON.stringify({ error: CODES[code] ?? 'bad_request', message }) + LINE_END;
+      const body = JSON.stringify({ error, message }) + LINE_END;
       socket.end(rawAnswer(status, body, requestId), () => socket.destroy());
     });
   };

@@ -7,7 +7,7 @@ import { AdminRouter, adminRoutes } from '../ops/admin/routes.ts';
 import { adminSignInRoutes } from '../ops/admin/sign-in.ts';
 import type { Route } from '../ops/server.ts';
 import { AdminVault } from '../service/admin-vault.ts';
-import { getClient } from '../service/clients.ts';
+import { getClient, isApiKeyId } from '../service/clients.ts';
 import { EveryKind } from '../service/every-kind.ts';
 import { readOffThread } from '../service/policy-work.ts';
 import type { ListenerOptions, PublicListener } from './public-listener.ts';
@@ -21,8 +21,6 @@ interface OpenAdminApi {
   readonly signInRoutes: ReadonlyMap<string, Route>;
   close(): Promise<void>;
 }
-
-const API_KEY_ID = /^key_[0-9a-f]{12}$/;
 
 /** undefined: without ADMIN_TOKEN, there is no admin API. */
 export function openAdminApi(options: OpenAdminOptions): OpenAdminApi | undefined {
@@ -51,7 +49,7 @@ export function openAdminApi(options: OpenAdminOptions): OpenAdminApi | undefine
   const api = new AdminApi({
     ...{ access, ...told },
     idOf: async (named) => {
-      if (API_KEY_ID.test(named)) return named;
+      if (isApiKeyId(named)) return named;
       const client = await getClient(await adminVault.open(), named).catch(() => undefined);
       return client?.client_id ?? null;
     },

@@ -17,6 +17,7 @@ import type { Vault } from './vault.ts';
 
 const CLIENT_ID_BYTES = 12;
 const API_KEY_ID_BYTES = 6;
+const API_KEY_ID = new RegExp(`^key_[0-9a-f]{${2 * API_KEY_ID_BYTES}}$`);
 
 export { newApiKey };
 
@@ -184,6 +185,11 @@ export async function issueApiKey(
 
 function newClientId(clientPrefix: string): string {
   return `${clientPrefix}_${randomHex(CLIENT_ID_BYTES)}`;
+}
+
+/** Whether a text has the form of an `api_key_id`. */
+export function isApiKeyId(text: string): boolean {
+  return API_KEY_ID.test(text);
 }
 
 function newIssue({ keyring }: Vault, apiKey: string) {
