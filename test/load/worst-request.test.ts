@@ -54,6 +54,11 @@ const FOUND: readonly (readonly [what: string, target: string, body: Body])[] = 
     { map: [['a#', { map: [['x', '']] }]], times: 10_000 },
   ],
   [
+    'many names of one object, which differ',
+    'ruled none detokenize',
+    { map: [[{ text: 'name#' }, 'é']], times: 49_990 },
+  ],
+  [
     'many records',
     `ruled none ${LENIENT}`,
     { map: [['a', { list: [{ map: [['email', 'x']] }], times: 9_000 }]] },
