@@ -18,7 +18,7 @@ export const TITLES = {
   naive: 'naive service',
   postgres: 'Standin on PostgreSQL',
   embedded: 'Standin, embedded',
-  past: 'Standin of before',
+  past: 'earlier Standin',
   openbao: 'OpenBao transit',
 } as const;
 export type ContestantName = keyof typeof TITLES;

@@ -12,7 +12,7 @@ export interface Flags {
   readonly others: readonly (typeof OTHERS)[number][];
   /** The program of OpenBao. */
   readonly peer: string | undefined;
-  /** The commit of Standin of before. */
+  /** The commit of the earlier Standin. */
   readonly past: string;
   /** Size of the vault in the growth load, in rows. */
   readonly rows: number;

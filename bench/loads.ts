@@ -83,7 +83,7 @@ const POLICY = {
   rights: { '*': { '*': 'full' } },
 };
 
-/** Who takes part in the loads of policies. Standin of before needs not know them. */
+/** Who takes part in the loads of policies. The earlier Standin need not know them. */
 export function policyEntries(contestants: readonly ContestantName[]): Entry[] {
   const past = { name: 'past', title: TITLES.past, isWide: true } as const;
   const present = { name: 'postgres', isWide: true } as const;

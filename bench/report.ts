@@ -14,7 +14,7 @@ export function page(
   const command = ['npm run bench', ...(args.length > 0 ? ['--'] : []), ...args].join(' ');
   const openbao = flags.contestants.includes('openbao')
     ? `OpenBao transit is ${OPENBAO_NOTE}`
-    : 'OpenBao transit is not in this run: `--peer openbao=bao` names its program.';
+    : 'OpenBao transit is not in this run: no program was found. `--peer openbao=bao` names it.';
   const sections = [
     '# Benchmarks',
     `Written by \`${command}\`: do not edit, run it again. Contestants took turns on one machine. Compare ratios: rates differ between machines and days.`,

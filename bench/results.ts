@@ -22,7 +22,7 @@ export class Results {
 
   add(section: string, row: string, round: number, figures: Figures): void {
     for (const [column, figure] of Object.entries(figures)) {
-      if (figure === undefined || Number.isNaN(figure)) continue;
+      if (figure === undefined || !Number.isFinite(figure)) continue;
       this.#samples.push({ section, row, column, round, figure });
     }
   }

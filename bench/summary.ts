@@ -82,6 +82,6 @@ export function summarySection(results: Results, grown: number): string | undefi
   });
   if (rows.length === 0) return undefined;
   const words = 'Ratios are those of the same round: their median. Bold: misses its aim.';
-  const headings = ['', '', '', 'to', 'figure', 'min–max', 'aim'];
+  const headings = ['load', 'of', 'figure', 'to', '', 'min–max', 'aim'];
   return `## Summary\n\n${words}\n\n${table(headings, rows)}`;
 }

@@ -80,7 +80,7 @@ async function takeRound(bench: Bench, load: Load, entrants: readonly Entrant[],
   const ours = (['postgres', 'embedded'] as const).map((name) => rates.get(name) ?? Infinity);
   const rate = STEADY_SHARE * Math.min(...ours);
   const isSteady = load.connections === STEADY_CONNECTIONS && load.name !== 'repeat';
-  if (!isSteady || !rates.has('echo') || rate === Infinity || round === 0) return;
+  if (!isSteady || !rates.has('echo') || rate === 0 || rate === Infinity || round === 0) return;
   for (const entrant of entrants) {
     // Who cannot keep up would be measured by its queue.
     if ((rates.get(entrant.contestant.name) ?? 0) * MAX_STEADY_SHARE < rate) continue;
@@ -128,7 +128,6 @@ export async function measure(
   const what = `${contestant.title}, ${load.title}`;
   bench.nextRecord = result.next;
   bench.results.count(what, result);
-  if (result.count === 0) throw new Error('no right answer');
   bench.results.verifiedTokens += await verify(contestant, result.samples, records);
   const rate = result.count / result.durationS;
   tell(`${what}: ${Math.round(rate)}/s, p99 ${result.p99Ms.toFixed(1)} ms`);

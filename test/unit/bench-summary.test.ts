@@ -14,7 +14,7 @@ import { summarySection } from '../../bench/summary.ts';
 import { CPU, LONGEST, STEADY_P99 } from '../../bench/turns.ts';
 
 const ROWS = 2_000_000;
-const [POSTGRES, ECHO, PAST] = ['Standin on PostgreSQL', 'Fastify echo', 'Standin of before'];
+const [POSTGRES, ECHO, PAST] = ['Standin on PostgreSQL', 'Fastify echo', 'earlier Standin'];
 const FILLED = filledTitle(POSTGRES, ROWS);
 const TOKENIZE = small('tokenize', 64).title;
 const AT_256 = small('tokenize', 256).title;
