@@ -96,7 +96,7 @@ test('a statement that waits for its turn is not run when its connection is lost
   await first.query('create table waited (n int); begin');
   lost.query('insert into waited values (1)').catch(() => {});
   const { stream } = (lost as unknown as { connection: { stream: Socket } }).connection;
-  await new Promise((resolve) => stream.end(resolve));
+  await new Promise<void>((resolve) => stream.end(() => resolve()));
   await once(stream, 'close');
   await first.query('commit');
   expect((await first.query('select * from waited')).rows).toEqual([]);
