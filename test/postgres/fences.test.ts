@@ -4,7 +4,6 @@ import { Changed } from '../../src/errors.ts';
 import { DEFAULT_SETTINGS } from '../../src/service/clients.ts';
 import { retireKey } from '../../src/service/keys/key-lifecycle.ts';
 import { LeasedKeyring, SEAL_LEASE_MS } from '../../src/service/keys/leased-keyring.ts';
-import { passOver } from '../../src/service/records/record-pass.ts';
 import { Tokenizer } from '../../src/service/tokenizer.ts';
 import { ClientStore } from '../../src/store/clients.ts';
 import type { Pool } from '../../src/store/pool.ts';
@@ -245,23 +244,6 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     await records.insert(made);
     const window = await walk.window(fingerprints[0]!, undefined, soon());
     expect(window.records.slice(0, 2)).toEqual(made);
-  });
-
-  test('a pass tells of all records, also of those that it leaves out', async () => {
-    const [forgotten, other] = [randomRecord(), randomRecord()];
-    await records.insert([forgotten, other]);
-    await removals.forget([forgotten.token_fingerprint], soon());
-    const counts = { told: 0, seen: 0 };
-    const { signal: stop } = new AbortController();
-    const onProgress = (some: number) => {
-      counts.told += some;
-    };
-    const work = async (some: readonly unknown[]) => {
-      counts.seen += some.length;
-    };
-    expect(await passOver({ walk, stop, onProgress, work })).toEqual({ next: undefined });
-    const count = "select count(*)::int as told, count(nullif(sealed, ''))::int as seen";
-    expect([counts]).toEqual(await sql(place, `${count} from standin.records`));
   });
 
   test('a batch of reseal waits for a rotation under way, and sees it', async () => {

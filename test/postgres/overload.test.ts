@@ -128,6 +128,22 @@ test.skipIf(!isServer)('what failed no longer counts as waiting', async () => {
 });
 
 test.skipIf(!isServer)(
+  'large calls that wait while the database is away fail with the first',
+  async () => {
+    const values = Array.from({ length: 10_000 }, (_, i) => `Ann ${i}`);
+    const { body } = await call(service, 'tokenize', { values });
+    await lockRecords();
+    let open = 9;
+    const restored = () => call(service, 'detokenize', body.data).finally(() => open--);
+    await Promise.race(Array.from({ length: open }, restored));
+    // Each takes as long as a statement may.
+    for (let i = 0; i < 2; i++)
+      expect((await call(service, 'detokenize', { a: body.data.values[0] })).status).toBe(500);
+    expect(open).toBe(0);
+  },
+);
+
+test.skipIf(!isServer)(
   'L06: requests with Expect, a large body or an absolute form are refused as all others',
   async () => {
     const unlock = await lockRecords();
