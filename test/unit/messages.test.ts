@@ -7,7 +7,12 @@ import { ThreadRules } from '../../src/service/threads/thread-rules.ts';
 test('a policy that comes back outlives those that came between', () => {
   const rules = new ThreadRules();
   const policies = Array.from({ length: 20 }, (_, i) =>
-    policyOf({ version: i, document: 'version: 1\n', applied_at: new Date(i), applied_by: '' }),
+    policyOf({
+      version: i,
+      document: `version: 1 # ${i}\n`,
+      applied_at: new Date(i),
+      applied_by: '',
+    }),
   );
   const [first] = policies;
   for (const policy of policies) {
