@@ -13,6 +13,7 @@ import {
   usualPlace,
 } from '../support/service.ts';
 import { hasOpenssl, NAMES, startTls, tlsCall } from '../support/tls.ts';
+import { sql } from '../support/vault.ts';
 
 type OpsService = Awaited<ReturnType<typeof startWithOps>>;
 
@@ -270,6 +271,17 @@ describe.skipIf(!kinds().includes('server'))('the role of the service', () => {
     const refused = await admin(service.opsUrl, 'PUT', '/clients/x', {});
     expect([refused.status, refused.body.error]).toEqual([500, 'internal_error']);
     expect(refused.body.message).toContain('another vault');
+  });
+
+  test('and that of the admin API, which could not sign in once, is asked again', async () => {
+    const place = await adminPlace();
+    const { username } = new URL(place.service!.env.ADMIN_DATABASE_URL!);
+    await sql(place, `alter role "${username}" nologin`);
+    const service = await started(place);
+    const put = async () => (await admin(service.opsUrl, 'PUT', '/clients/x', {})).status;
+    expect(await put()).toBe(500);
+    await sql(place, `alter role "${username}" login`);
+    expect(await put()).toBe(201);
   });
 
   test('and that of the admin API are two', async () => {

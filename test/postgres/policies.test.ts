@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { EveryKind } from '../../src/service/every-kind.ts';
 import {
   PolicyFollower,
   type PolicySnapshot,
@@ -228,6 +229,19 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     await store.apply(`${FIRST}\n`, 1, soon());
     expect((await read(follower)).policy).toMatchObject({ version: 2, fields: undefined });
   });
+});
+
+test('of every kind, those of a document that took the number of a lost one are read, too', async () => {
+  const pool = poolOf(await newVault(kinds()[0]!));
+  await migrate(pool, soon());
+  const policies = new PolicyStore(pool);
+  const every = new EveryKind({ policies }, 'tok');
+  for (const name of ['one', 'other']) {
+    await pool.query('delete from standin.policies', [], soon());
+    await policies.apply(`version: 1\nkinds: { ${name}: { shape: uuid } }\n`, 0, soon());
+    await every.update();
+  }
+  expect(every.names).toEqual(expect.arrayContaining(['one', 'other']));
 });
 
 describe.skipIf(!kinds().includes('server'))('with a standby that is away', () => {
