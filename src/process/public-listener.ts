@@ -130,6 +130,10 @@ export class PublicListener {
     renewCertificate(this.#server, tls);
   }
 
+  get heldByRequests(): number {
+    return this.#context.budget.heldByRequests;
+  }
+
   /** Drains in order: readiness fails, the listener closes, requests in flight finish. */
   async drain(delayMs: number): Promise<void> {
     if (delayMs > 0) {
