@@ -113,7 +113,9 @@ export async function startService(
     closeOutput: () => child.stdout!.destroy(),
     stop: async () => {
       child.kill('SIGINT');
-      await closed;
+      await exit;
+      // A process that it left behind may keep its output open.
+      await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, 1_000))]);
       // However the requests of the tests ended, they gave their bytes back.
       const [, held = 0] = /"held_bytes":(\d+),"msg":"stopped"/.exec(output) ?? [];
       expect(Number(held), 'bytes of requests, held at the end').toBe(0);
