@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { JwtOptions } from '../../src/options.ts';
 import { IssuerKeys } from '../../src/service/jwt/issuer-keys.ts';
 import { isJwt, JwtVerifier } from '../../src/service/jwt/jwt-verifier.ts';
+import { MISREADS_NAMES } from '../../src/service/misread-names.ts';
 import {
   AUDIENCE,
   base64urlOf,
@@ -133,6 +134,14 @@ describe('a JWT is refused', () => {
       expect(await outcomeOf(jwt)).toBe('unauthorized');
     },
   );
+
+  test.runIf(MISREADS_NAMES)('that would make JSON.parse misread other texts', async () => {
+    for (const name of ['\\', 'a\\']) {
+      expect(await outcomeOf(await issuer.jwt({}, { [name]: 1 }))).toBe('unauthorized');
+      expect(await outcomeOf(await issuer.jwt({ [name]: 1 }))).toBe('unauthorized');
+    }
+    expect(Object.keys(JSON.parse('{"\\n":1,"a\\n":2}'))).toEqual(['\n', 'a\n']);
+  });
 
   test('with a claim that every object has', async () => {
     open({ claim: 'constructor' });
