@@ -72,6 +72,13 @@ describe('a JWT is accepted', () => {
     expect(await outcomeOf(await issuer.jwt(claims))).toBe(SUBJECT);
   });
 
+  test('from its start on, also when it was refused before', async () => {
+    const jwt = await issuer.jwt({ nbf: nowS() + 60, exp: nowS() + 600 });
+    expect(await outcomeOf(jwt)).toBe('unauthorized');
+    clockMs += 60_000;
+    expect(await outcomeOf(jwt)).toBe(SUBJECT);
+  });
+
   test('with another claim of the client', async () => {
     open({ claim: 'https://example.org/app' });
     const jwt = await issuer.jwt({ 'https://example.org/app': SUBJECT, sub: 'somebody' });
