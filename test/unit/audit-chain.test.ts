@@ -16,6 +16,7 @@ import { AuditFile } from '../../src/service/audit/audit-file.ts';
 import { isPart, type Link, linkOf, linkText } from '../../src/service/audit/audit-link.ts';
 import { verifyAudit } from '../../src/service/audit/audit-verify.ts';
 import { UnknownCallers } from '../../src/service/audit/unknown-callers.ts';
+import { openIn } from '../support/audit.ts';
 import { testKey, testKeyring } from '../support/keys.ts';
 
 const keyring = testKeyring();
@@ -26,6 +27,7 @@ beforeEach(() => {
 });
 afterEach(() => {
   vi.restoreAllMocks();
+  expect(openIn(folder), 'left open').toEqual([]);
   rmSync(folder, { recursive: true });
 });
 
