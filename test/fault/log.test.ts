@@ -129,6 +129,9 @@ test('F37: when somebody reads again, a line says how many are missing, and none
     .map((line) => JSON.parse(line));
   const told = lines.filter(({ msg }) => msg?.includes('they were dropped'));
   expect(told).toMatchObject([{ level: 'warn', lines: missing }]);
+  // Its callers do not wait for the last answers.
+  const requests = lines.filter(({ status }) => status === 404).length + missing;
+  expect(REQUESTS - requests).toBeLessThanOrEqual(PIPELINED);
   expect(lines.at(-1)).toMatchObject({ msg: 'stopped' });
 });
 

@@ -214,6 +214,8 @@ describe('a chain', () => {
     expect((await verify(texts)).findings).toEqual([]);
     const alone = await verify([texts[1]!]);
     expect([alone.findings, alone.earlier.length]).toEqual([[], 2]);
+    const ofFirst = texts[0]!.split('\n').filter((line) => chainOf(line) === nodes[0]!.head.chain);
+    expect((await verify([textOf(ofFirst), texts[1]!])).problems).toEqual(['4 missing']);
   });
 
   test('goes on after the file was cut to nothing', async () => {
