@@ -1,8 +1,10 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Policy } from '../../src/policy/policy.ts';
 import type { PolicyFollower, PolicySnapshot } from '../../src/service/policy-follower.ts';
 import { PolicyGate } from '../../src/service/policy-gate.ts';
 import { leaseMs } from '../../src/timeouts.ts';
+
+const WORK = new URL('../../dist/service/policy-work.js', import.meta.url).href;
 
 /** A gate on reads that the test makes up, and what it passed on. */
 function gateOf() {
@@ -38,4 +40,14 @@ test('a policy is its number and its content, and none is one, too', () => {
   expect(read(undefined)).toMatchObject({ version: 0, tag: undefined });
   expect(read(policy(1, 'a'))).toMatchObject({ version: 1, tag: 'a' });
   expect(passed).toEqual(['a', 'b', 'b', 'a']);
+});
+
+test('a document that is read for too long is given up', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  // The build, which has the thread.
+  const { offThread } = await import(WORK);
+  const read = offThread('read', []);
+  vi.advanceTimersByTime(30_000);
+  await expect(read).rejects.toThrow('takes too long to read');
 });
