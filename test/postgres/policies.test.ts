@@ -9,6 +9,7 @@ import { PolicyStore } from '../../src/store/policies.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { migrate } from '../../src/store/schema.ts';
 import { leaseMs } from '../../src/timeouts.ts';
+import type { Durable } from '../../src/types.ts';
 import { PostgresCluster, query } from '../support/postgres.ts';
 import { kinds, newPlace, type Place, until } from '../support/service.ts';
 import { openTestPool, soon } from '../support/vault.ts';
@@ -209,6 +210,16 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     release();
     await slow;
     expect(follower.latest.policy?.version).toBe(2);
+  });
+
+  test('are noted as durable by their document: a failover can give the number to another', async () => {
+    const insert = 'insert into standin.policies (version, document) values (1, $1)';
+    await pool.query(insert, [FIRST], soon());
+    for (const document of [SECOND, FIRST]) {
+      await store.note({ version: 1 } as Durable<{ version: number }>, document, soon());
+      const [head] = await store.candidates(0, soon());
+      expect(head!.is_durable).toBe(document === FIRST);
+    }
   });
 
   test('of a database that was restored are those of the database', async () => {

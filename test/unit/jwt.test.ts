@@ -20,8 +20,11 @@ let clockMs = 0;
 let problems: (string | undefined)[];
 let keys: IssuerKeys;
 let verifier: JwtVerifier;
+/** The next digests, so that one JWT can stand for many; then each JWT is its own. */
+let digests: string[] = [];
 beforeEach(async () => {
   clockMs = 0;
+  digests = [];
   problems = [];
   issuer = await IssuerStandIn.start();
   open();
@@ -39,7 +42,7 @@ function open(changes: Partial<JwtOptions> = {}): void {
   verifier = new JwtVerifier(
     full,
     keys,
-    (jwt) => jwt,
+    (jwt) => digests.shift() ?? jwt,
     () => BASE_MS + clockMs,
   );
 }
@@ -71,6 +74,13 @@ describe('a JWT is accepted', () => {
     ['a start in a few seconds', { nbf: nowS() + 20 }],
   ])('with %s', async (_, claims) => {
     expect(await outcomeOf(await issuer.jwt(claims))).toBe(SUBJECT);
+  });
+
+  test('from its start on, also when it was refused before', async () => {
+    const jwt = await issuer.jwt({ nbf: nowS() + 60, exp: nowS() + 600 });
+    expect(await outcomeOf(jwt)).toBe('unauthorized');
+    clockMs += 60_000;
+    expect(await outcomeOf(jwt)).toBe(SUBJECT);
   });
 
   test('with another claim of the client', async () => {
@@ -367,6 +377,17 @@ describe('what is in memory', () => {
     const jwt = changed(await issuer.jwt(), ([head, body]) => [head!, body!, 'A'.repeat(86)]);
     await outcomeOf(jwt);
     expect(verifier.known(jwt)).toBeUndefined();
+  });
+
+  test('are the last 10,000', async () => {
+    const jwt = await issuer.jwt();
+    const all = Array.from({ length: 10_100 }, (_, i) => `${i}`);
+    for (let from = 0; from < all.length; from += 100) {
+      digests = all.slice(from, from + 100);
+      await Promise.all([...digests].map(() => outcomeOf(jwt)));
+    }
+    digests = [...all];
+    expect(all.filter(() => verifier.known(jwt) !== undefined)).toEqual(all.slice(100));
   });
 });
 
