@@ -218,7 +218,8 @@ describe.each(usualKinds())('export, on %s', (kind) => {
   test('F38: Ctrl-C completes the part, and the next run goes on', async () => {
     const folder = join(place.folder, 'stopped');
     const args = ['export', '-o', folder, '--plain'];
-    const child = spawnCli([...args, '--rate', '2000'], place);
+    const log = join(place.folder, 'stopped.log');
+    const child = spawnCli([...args, '--rate', '2000'], place, { AUDIT_LOG: log });
     const ended = endOf(child);
     const has = () => {
       try {
@@ -233,6 +234,9 @@ describe.each(usualKinds())('export, on %s', (kind) => {
     child.kill('SIGINT');
     expect((await ended).code).toBe(130);
     expect(readdirSync(folder)).toEqual(['manifest.json', 'pairs-0001.ndjson']);
+    const { length: pairs } = await pairsIn(folder);
+    const last = readFileSync(log, 'utf8').trim().split('\n').at(-1)!;
+    expect(JSON.parse(last)).toMatchObject({ outcome: 'interrupted', pairs });
     await runJson(place, ...args, '--resume');
     expect(await pairsIn(folder)).toHaveLength(5_000);
   });
