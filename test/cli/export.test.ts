@@ -3,6 +3,7 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { decoderFor } from '../../src/commands/age-files.ts';
 import { pairsIn } from '../support/pairs.ts';
 import {
   call,
@@ -117,6 +118,16 @@ describe.each(kinds())('export from the %s database', (kind) => {
     );
     expect(code).toBe(1);
     expect(stderr.replaceAll(/\s+/g, ' ')).toContain('header does not end within 65536 bytes');
+    // Nor however it is cut.
+    const decode = await decoderFor(join(other.folder, 'own'));
+    let read = 0;
+    async function* inPieces() {
+      for (; read < header.length; read += 1_000)
+        yield Buffer.from(header.slice(read, read + 1_000));
+    }
+    const decoded = decode(inPieces())[Symbol.asyncIterator]();
+    await expect(decoded.next()).rejects.toThrow('header does not end');
+    expect(read).toBeLessThan(70_000);
   });
 
   test('another vault takes the export: every old token is right there, in its kind and space', async () => {
