@@ -306,6 +306,18 @@ describe('failures of the service, in the words of the command', () => {
   });
 });
 
+test('after another policy, a run that could be continued is not to be', async () => {
+  runs.write('n.csv', Buffer.from(`name\n${'x\n'.repeat(3_000)}Jos\xe9\n`, 'latin1'));
+  const command = 'tokenize n.csv --fields name -o n.out';
+  expect((await runs.run(command)).stderr).toContain('--resume');
+  const body = '{"error":"precondition_failed","message":"the policy in force is another"}';
+  front.troubles.push({ status: 412, body });
+  const args = `${command} --resume --rejects n.bad`;
+  const { code, stderr } = await runs.end(runs.start(args, { STANDIN_URL: front.url }));
+  expect([code, stderr]).toEqual([1, expect.stringContaining('(412)')]);
+  expect(stderr).not.toContain('--resume');
+});
+
 test('a base address with a path works', async () => {
   const gateway = await Front.start(service.url, '/standin');
   const child = runs.start('tokenize k.csv --fields a -o l.out', {

@@ -125,7 +125,7 @@ describe.each(kinds())('export from the %s database', (kind) => {
       for (; read < header.length; read += 1_000)
         yield Buffer.from(header.slice(read, read + 1_000));
     }
-    const decoded = decode(inPieces())[Symbol.asyncIterator]();
+    const decoded = decode(inPieces());
     await expect(decoded.next()).rejects.toThrow('header does not end');
     expect(read).toBeLessThan(70_000);
   });

@@ -123,6 +123,8 @@ describe('a client', () => {
     expect((await send('GET', '/clients/seen')).body.rate_limit).toBe(2);
     const any = await send('PATCH', '/clients/seen', { rate_limit: 4 }, { 'if-match': '*' });
     expect(any.body.rate_limit).toBe(4);
+    const several = { 'if-match': `"another", ${etagOf(any)}` };
+    expect((await send('PATCH', '/clients/seen', { rate_limit: 5 }, several)).status).toBe(200);
     const missing = await send('PUT', '/clients/not-there', {}, { 'if-match': '*' });
     expect(errorOf(missing)).toEqual([412, 'precondition_failed']);
   });
