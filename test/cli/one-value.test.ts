@@ -32,8 +32,8 @@ test.runIf(hasTerminal)(
   'a value does nothing to a terminal, and a program gets it as it is',
   async () => {
     const value = 'red \u001b[31m\u202e';
-    const { body } = await call(service, 'tokenize', [value]);
-    const args = ['detokenize', body.data[0]];
+    const { body } = await call(service, 'tokenize', { value });
+    const args = ['detokenize', body.data.value];
     expect((await runs.end(runs.start(args.join(' ')))).stdout).toBe(`${value}\n`);
     const shown = runOnTerminal(args, service.place, runs.env);
     expect(shown).toMatch(/^red .+31m/);
