@@ -1,6 +1,13 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { BulkRuns } from '../support/bulk-run.ts';
-import { call, createClient, type Service, startService, usualPlace } from '../support/service.ts';
+import {
+  call,
+  createClient,
+  runCli,
+  type Service,
+  startService,
+  usualPlace,
+} from '../support/service.ts';
 import { hasTerminal, runOnTerminal } from '../support/terminal.ts';
 
 let service: Service;
@@ -34,7 +41,7 @@ test.runIf(hasTerminal)(
     const value = 'red \u001b[31m\u202e';
     const { body } = await call(service, 'tokenize', { value });
     const args = ['detokenize', body.data.value];
-    expect((await runs.end(runs.start(args.join(' ')))).stdout).toBe(`${value}\n`);
+    expect((await runCli(args, service.place, runs.env)).stdout).toBe(`${value}\n`);
     const shown = runOnTerminal(args, service.place, runs.env);
     expect(shown).toMatch(/^red .+31m/);
     for (const character of ['\u001b', '\u202e']) expect(shown).not.toContain(character);
