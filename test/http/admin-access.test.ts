@@ -183,6 +183,20 @@ describe('with ADMIN_TOKEN', () => {
       expect((await session('127.0.0.1', ADMIN_TOKEN)).status).toBe(200);
     });
 
+    test('has one session: the next sign-in ends it, and so does a sign-out', async () => {
+      const url = `${service.opsUrl}/console/admin/session`;
+      const nameOf = async (headers: Record<string, string>) =>
+        JSON.parse((await ask(url, 'GET', { ...bearer(OPS_TOKEN), ...headers })).text).name;
+      const first = sessionIn('admin', await session('127.0.0.1', ADMIN_TOKEN));
+      const other = sessionIn('admin', await session('127.0.0.1', ADMIN_TOKEN));
+      const next = sessionIn('admin', await session('127.0.0.1', ADMIN_TOKEN, first));
+      const names = async () => [await nameOf(first), await nameOf(next), await nameOf(other)];
+      expect(await names()).toEqual([null, 'terraform', 'terraform']);
+      const { status, headers } = await ask(url, 'DELETE', { ...bearer(OPS_TOKEN), ...next });
+      expect([status, `${headers['set-cookie']}`]).toEqual([204, expect.stringMatching(/Age=0/)]);
+      expect(await names()).toEqual([null, null, 'terraform']);
+    });
+
     test.runIf(process.platform === 'linux')('is slowed by address when it guesses', async () => {
       const all = await Promise.all(
         Array.from({ length: 40 }, (_, i) => session('127.0.0.24', `wrong ${i}`)),
