@@ -8,9 +8,10 @@ import os
 import pickle
 import socket
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from threading import Thread
 
 import standin
-from standin import AsyncStandin, InvalidValueError, Standin
+from standin import AsyncStandin, InvalidValueError, Standin, StandinError
 
 client = Standin(os.environ["STANDIN_URL"], os.environ["STANDIN_API_KEY"])
 
@@ -60,6 +61,27 @@ except TimeoutError as error:
     again = pickle.loads(pickle.dumps(error))
     assert isinstance(again, standin.TimeoutError), again
     assert (str(again), again.code, again.attempts) == (str(error), "timeout", 1), again
+
+# A machine that is gone: the next attempt finds another, here one that is not Standin.
+standin._call.SHORTEST_ATTEMPT_S = 0.1
+
+
+def speaks_late() -> None:
+    with silent.accept()[0], silent.accept()[0] as second:
+        second.recv(65_536)
+        second.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+
+
+# The connection of the call that had no answer comes first.
+silent.accept()[0].close()
+thread = Thread(target=speaks_late)
+thread.start()
+try:
+    Standin(url, os.environ["STANDIN_API_KEY"], timeout_s=3).tokenize({"a": "Ann Lee"})
+    raise AssertionError("an answer of Standin")
+except StandinError as error:
+    assert (error.status, error.attempts) == (404, 2), error
+thread.join()
 silent.close()
 
 # A string is a list of letters, which nobody means.
