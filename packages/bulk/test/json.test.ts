@@ -83,6 +83,14 @@ describe('what is not JSON ends the run with the line', () => {
       );
   });
 
+  test('cut off anywhere but between two texts', async () => {
+    const one = '{"a":"x","n":[1,{"b":"]"}]}';
+    for (const text of [`[${one},${one}]`, `${one}\n${one}`])
+      for (let length = 1; length < text.length; length++)
+        if (text.startsWith('[') || ![one.length, one.length + 1].includes(length))
+          await expect(json(text.slice(0, length), 'a')).rejects.toThrow('ends in the middle of');
+  });
+
   test('an item whose brackets fit is a bad row', async () => {
     expect((await json('[{"a":"x"},\n{"a":tru}]', 'a')).problems).toEqual(['2: is not JSON']);
   });
