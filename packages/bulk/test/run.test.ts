@@ -199,9 +199,10 @@ describe.each(['out.csv', 'out.json.gz'])('a run to %s with bad rows', (name) =>
         left = 0;
         // A failure may come after the last file has its name.
         if (!(`${name}.checkpoint` in files()) && name in files()) expect(files()).toEqual(whole);
-        else if (from !== undefined || (error instanceof RunFailure && error.isResumable))
+        else if (from !== undefined || (error instanceof RunFailure && error.isResumable)) {
+          expect(Object.keys(files())).toContain(`${name}.checkpoint`);
           await ends(true);
-        else {
+        } else {
           expect(files()).toEqual({});
           await ends(false);
         }
