@@ -53,6 +53,17 @@ test('the share is what was written, not what was read ahead', async () => {
   expect(shares.at(-1)).toBe(1);
 });
 
+test.each([
+  ['an empty list is its field', '{"a":[]}\n', 0],
+  ['where all rows are bad, no field is missing', '{"b":1}{\n', 1],
+])('%s', async (_, text, bad) => {
+  const inputPath = join(folder, 'in');
+  writeFileSync(inputPath, text);
+  const paths = { inputPath, outputPath: join(out, 'out'), rejectsPath: join(out, 'rejects') };
+  const { rejected } = await begin({ ...JOB, ...paths, format: 'ndjson', fields: 'a[*]' });
+  expect(rejected).toBe(bad);
+});
+
 test('an input comes whole in pieces of any size, packed or not, from any offset', async () => {
   const path = join(folder, 'in');
   const text = 'email\nann@example.com\n';
@@ -98,7 +109,8 @@ async function watch(before: () => void): Promise<void> {
 }
 
 const ROWS = 2_100;
-const isBad = (i: number) => i % 697 === 0;
+/** In the second block. */
+const isBad = (i: number) => i >= 2_000 && i % 40 === 0;
 const FORMS = {
   csv: {
     input: (i: number) => (isBad(i) ? `${i}` : `${i},ann${i}@example.com`),
