@@ -104,7 +104,7 @@ test.each<[string, Way]>([
 ])('a call that ends by %s leaves no timer, no request and no retry', async (_, way) => {
   const timers = vi.spyOn(globalThis, 'setTimeout');
   const cleared = vi.spyOn(globalThis, 'clearTimeout');
-  onTestFinished(() => vi.restoreAllMocks());
+  onTestFinished(() => void vi.restoreAllMocks());
   const { end, told } = await made(way);
   expect(end).toMatchObject(way.end as object);
   const before = told();
