@@ -1,9 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { readBlocks } from '../src/blocks.ts';
 import { CsvScanner } from '../src/csv-scanner.ts';
-import { readBeginning } from '../src/header.ts';
-import { edited, inputOf } from './edited.ts';
+import { edited } from './edited.ts';
 
 const bytes = fc.uint8Array({ maxLength: 200 }).map((array) => Buffer.from(array));
 /** The bytes with a meaning in CSV, and a letter. */
@@ -290,15 +288,6 @@ test('of two paths of a policy for one column, the first counts', async () => {
   const policy = { policy: 'version 1', paths: ['["a.b"]', 'a.b'] };
   const { cells } = await edited('a.b\nx\n', { fields: policy });
   expect(cells.map(({ field }) => field)).toEqual(['["a.b"]']);
-});
-
-test('the rows before a quote that never closes come before the failure', async () => {
-  const input = inputOf(Buffer.from('a\nx\n"y'));
-  const options = { format: 'csv', fields: 'a', delimiter: undefined, hasHeader: true } as const;
-  const { format } = await readBeginning(input, options, false);
-  const blocks = readBlocks(input, format, 2);
-  expect((await blocks.next()).value?.rows).toHaveLength(1);
-  await expect(blocks.next()).rejects.toThrow('The quote that opens on line 3 never closes');
 });
 
 test('what controls a terminal is no part of a message', async () => {

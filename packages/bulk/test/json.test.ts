@@ -1,6 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { edited } from './edited.ts';
+import { readBlocks } from '../src/blocks.ts';
+import { readBeginning } from '../src/header.ts';
+import { edited, inputOf } from './edited.ts';
 
 const json = (text: string | Buffer, fields: string, replace?: (value: string) => string) =>
   edited(text, { format: 'json', fields }, replace);
@@ -101,4 +103,13 @@ test('the path of an array may begin with $[*]', async () => {
     const { output } = await json('[{"a":"x"}]', fields, () => 'T');
     expect(output.toString()).toBe('[{"a":"T"}]');
   }
+});
+
+test('the rows before what is not JSON come before the failure', async () => {
+  const input = inputOf(Buffer.from('[{"a":"x"},{"a":"y"},]'));
+  const options = { format: 'json', fields: 'a', delimiter: undefined, hasHeader: true } as const;
+  const { format } = await readBeginning(input, options, false);
+  const blocks = readBlocks(input, format, 1);
+  expect((await blocks.next()).value?.rows).toHaveLength(2);
+  await expect(blocks.next()).rejects.toThrow('Line 1 of the file is not JSON');
 });
