@@ -1,4 +1,4 @@
-import { type Ask, type Job, LeastRecords, RefusedValue } from '#bulk';
+import { type Ask, type Job, leastRecord, RefusedValue, valueIn } from '#bulk';
 import {
   ForbiddenError,
   InvalidValueError,
@@ -29,7 +29,6 @@ export class BulkService {
   readonly #url: string;
   readonly #timeoutS: number;
   readonly #standin: Standin<true>;
-  readonly #records = new LeastRecords();
   /** The policy that all requests must be served by; undefined: any. */
   #policy: PolicyInForce | undefined;
   /** Requests that are open, the oldest first. */
@@ -100,11 +99,11 @@ export class BulkService {
     signal: AbortSignal,
     fields: readonly string[],
   ): Promise<string[]> {
-    const records = values.map((value, i) => this.#records.of(fields[i]!, value));
+    const records = values.map((value, i) => leastRecord(fields[i]!, value));
     const answer = await (this.#operation === 'tokenize'
       ? this.#standin.tokenize(records, { signal })
       : this.#standin.detokenize(records, { signal }));
-    return answer.map((record, i) => this.#records.valueIn(record, fields[i]!) as string);
+    return answer.map((record, i) => valueIn(record, fields[i]!) as string);
   }
 
   async #waiting<T>(work: () => Promise<T>): Promise<T> {

@@ -6,10 +6,10 @@ import {
   type RunEnd,
   RunFailure,
   runBulk,
-  shownField,
   WriteError,
 } from '#bulk';
 import { StandinError } from '#client';
+import { shownField } from '#paths';
 import { type ServiceSettings, serviceSettings } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
 import { count } from '../terminal.ts';

@@ -1,7 +1,6 @@
-import { nearest } from '#bulk';
+import { nearest, type Path, pathText } from '#paths';
 import { CallerError, OperatorError } from '../errors.ts';
 import { collectFields, isObject, type JsonObject, parseBody, parseRecords } from '../http/data.ts';
-import { type Path, pathText } from '../http/path.ts';
 import { RecordWalk } from '../http/record-walk.ts';
 import { isListOfValues } from '../http/request-data.ts';
 import type { DeclaredPolicy } from '../policy/policy.ts';

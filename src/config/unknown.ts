@@ -1,3 +1,4 @@
+import { distance } from '#paths';
 import { SETTINGS } from './settings.ts';
 
 /**
@@ -31,7 +32,9 @@ const GUARDS = Object.keys(SETTINGS).filter((name) =>
 export function unknownSettings(environment: NodeJS.Dict<string>): string[] {
   return Object.keys(environment).flatMap((name) => {
     if (Object.hasOwn(SETTINGS, name) || guardOf(name) !== undefined) return [];
-    const meant = Object.keys(SETTINGS).find((setting) => isNear(name.toUpperCase(), setting, 1));
+    const meant = Object.keys(SETTINGS).find(
+      (setting) => distance(name.toUpperCase(), setting) <= 1,
+    );
     if (meant !== undefined) return [`${name} is not a setting. Did you mean ${meant}?`];
     const isOurs = PREFIXES.some((prefix) => name.startsWith(prefix)) && !SERVICE_LINK.test(name);
     return isOurs ? [`${name} is not a setting. List the settings with: standin config`] : [];
@@ -53,21 +56,5 @@ export function misspeltGuards(environment: NodeJS.Dict<string>): string[] {
 function guardOf(name: string): string | undefined {
   const upper = name.toUpperCase();
   if (Object.hasOwn(SETTINGS, name) || SERVICE_LINK.test(name)) return undefined;
-  return GUARDS.find((guard) => upper[0] === guard[0] && isNear(upper, guard, 2));
-}
-
-/** Whether so many letters, at most, are missing, too many or different, or neighbours swapped. */
-function isNear(one: string, other: string, most: number): boolean {
-  let same = 0;
-  while (same < one.length && one[same] === other[same]) same++;
-  const [left, right] = [one.slice(same), other.slice(same)];
-  if (left === right) return true;
-  if (most === 0) return false;
-  const isSwapped = left.length > 1 && left[0] === right[1] && left[1] === right[0];
-  return (
-    isNear(left.slice(1), right.slice(1), most - 1) ||
-    isNear(left.slice(1), right, most - 1) ||
-    isNear(left, right.slice(1), most - 1) ||
-    (isSwapped && isNear(left.slice(2), right.slice(2), most - 1))
-  );
+  return GUARDS.find((guard) => upper[0] === guard[0] && distance(upper, guard) <= 2);
 }

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
+import { countParts, eachName, type Path, pathText, Step } from '#paths';
 import { CallerError } from '../errors.ts';
 import { mayBeMisread } from '../service/misread-names.ts';
-import { type Path, pathText, Step } from './path.ts';
 import {
   BYTES_A_BODY_NAME,
   BYTES_A_PART,
@@ -12,9 +12,6 @@ import {
   MAX_PARTS,
   MAX_VALUE_BYTES,
 } from './schema.ts';
-
-const QUOTE = 0x22;
-const COLON = 0x3a;
 
 /** A parsed JSON object. In it, `__proto__` is an own property like any other. */
 export type JsonObject = Record<string, unknown>;
@@ -62,11 +59,11 @@ export function parseObject(body: Buffer, what: string): { text: string; json: J
   // Decoding would silently replace malformed bytes.
   if (!isUtf8(body)) throw invalid('body: must be valid UTF-8');
   const text = body.toString('utf8');
-  checkParts(text);
+  const names = countMembers(text);
   if (mayBeMisread(text)) checkNameEnds(text);
   const json = parse(text);
   if (!isObject(json)) throw invalid(`body: must be ${what}`);
-  if (countMembers(text) !== countNames(json)) {
+  if (names !== countNames(json)) {
     throw invalid('body: an object has the same field name twice; each name may occur once');
   }
   return { text, json };
@@ -85,34 +82,20 @@ function checkNameEnds(text: string): void {
   });
 }
 
-const PART_OR_QUOTE = /["[{:]/g;
-
 /**
- * JSON.parse takes up to 56 bytes for an object, list or name, of which one has 2 bytes in a body.
+ * The members of all objects, if the text is JSON. JSON.parse takes up to 56 bytes for an object,
+ * list or name, of which one has 2 bytes in a body.
  * @throws CallerError invalid_type
  */
-function checkParts(text: string): void {
-  // Shorter bodies cannot have so many.
-  if (text.length < MAX_PARTS) return;
+function countMembers(text: string): number {
   const most = Math.max(MAX_PARTS, Math.floor(text.length / BYTES_A_PART));
-  let parts = 0;
-  let names = 0;
-  PART_OR_QUOTE.lastIndex = 0;
-  while (PART_OR_QUOTE.test(text)) {
-    const at = PART_OR_QUOTE.lastIndex - 1;
-    if (text.charCodeAt(at) === QUOTE) {
-      PART_OR_QUOTE.lastIndex = stringEnd(text, at);
-      // JSON.parse refuses a string without an end.
-      if (PART_OR_QUOTE.lastIndex === 0) return;
-      continue;
-    }
-    if (text.charCodeAt(at) === COLON) names++;
-    if (++parts > most)
-      throw invalid(
-        `body: has more than ${most} objects, lists and names; send it in several requests`,
-      );
-  }
+  const { names, containers } = countParts(text, most);
+  if (names + containers > most)
+    throw invalid(
+      `body: has more than ${most} objects, lists and names; send it in several requests`,
+    );
   checkNames(text, names);
+  return names;
 }
 
 function checkNames(text: string, count: number): void {
@@ -140,46 +123,6 @@ function parse(text: string): unknown {
     // The message of JSON.parse would quote the body.
     throw invalid('body: must be valid JSON');
   }
-}
-
-function countMembers(text: string): number {
-  let members = 0;
-  eachName(text, () => {
-    members++;
-  });
-  return members;
-}
-
-/**
- * Calls back with the place of each name between its quotes, in all objects of the text. In valid
- * JSON, a string before a colon is a name. Ends at a string without an end.
- */
-export function eachName(text: string, found: (start: number, end: number) => void): void {
-  for (let open = text.indexOf('"'); open !== -1; ) {
-    const end = stringEnd(text, open);
-    if (end === 0) return;
-    let next = end;
-    while (isWhiteSpace(text.charCodeAt(next))) next++;
-    if (text.charCodeAt(next) === COLON) found(open + 1, end - 1);
-    open = text.indexOf('"', end);
-  }
-}
-
-/** The offset after the closing quote of the string that opens at `open`; 0: it has none. */
-export function stringEnd(text: string, open: number): number {
-  let close = text.indexOf('"', open + 1);
-  while (isEscaped(text, close)) close = text.indexOf('"', close + 1);
-  return close + 1;
-}
-
-function isEscaped(text: string, index: number): boolean {
-  let backslashes = 0;
-  while (text.charCodeAt(index - 1 - backslashes) === 0x5c) backslashes++;
-  return backslashes % 2 === 1;
-}
-
-function isWhiteSpace(unit: number): boolean {
-  return unit === 0x20 || unit === 0x0a || unit === 0x0d || unit === 0x09;
 }
 
 /**
@@ -244,6 +187,27 @@ export function replaceFields(
   });
 }
 
+/** Yields the JSON of `data` in small parts. */
+export function* jsonParts(
+  json: unknown,
+  write: (value: string | null) => string,
+): Generator<string> {
+  if (Array.isArray(json)) {
+    for (const [i, inner] of json.entries()) {
+      yield i === 0 ? '[' : ',';
+      yield* jsonParts(inner, write);
+    }
+    yield json.length === 0 ? '[]' : ']';
+  } else if (isObject(json)) {
+    const members = Object.entries(json);
+    for (const [i, [name, inner]] of members.entries()) {
+      yield `${i === 0 ? '{' : ','}${JSON.stringify(name)}:`;
+      yield* jsonParts(inner, write);
+    }
+    yield members.length === 0 ? '{}' : '}';
+  } else yield write(json as string | null);
+}
+
 function collect(
   parent: JsonObject | unknown[],
   within: Step,
@@ -261,9 +225,7 @@ function collect(
     if (!isArray) checkName(key, within);
     const child = (parent as JsonObject)[key];
     if (typeof child === 'string') {
-      if (fields.length === maxFields) {
-        throw problem(['data'], `has more than ${maxFields} values; send them in several requests`);
-      }
+      if (fields.length === maxFields) throw tooManyValues(maxFields);
       checkText(child, within, name);
       fields.push({ parent, within, name, text: child });
     } else if (isObject(child) || Array.isArray(child)) {
@@ -294,6 +256,10 @@ export function checkText(text: string, path: Path, ...names: (string | number)[
   if (text.length * 3 > MAX_VALUE_BYTES && Buffer.byteLength(text) > MAX_VALUE_BYTES) {
     throw problem([...path, ...names], `must not be longer than ${MAX_VALUE_BYTES} bytes`);
   }
+}
+
+export function tooManyValues(most: number): CallerError {
+  return problem(['data'], `has more than ${most} values; send them in several requests`);
 }
 
 function typeName(json: unknown): string {

@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { pathText, Step } from '#paths';
 import type { KindCounts } from '../metrics.ts';
 import type { Kind, PathNode, PolicyRules } from '../policy/rules.ts';
 import {
@@ -16,14 +17,13 @@ import {
   type Field,
   invalid,
   type JsonObject,
+  jsonParts,
   parseBody,
   parseRecords,
   replaceFields,
 } from './data.ts';
 import type { Exchange } from './exchange.ts';
 import { checkPrecondition } from './guards.ts';
-import { jsonParts, jsonText, type NameOrder, nameOrder } from './name-order.ts';
-import { pathText, Step } from './path.ts';
 import { type Place, RecordWalk } from './record-walk.ts';
 import { judgeCaller } from './rights.ts';
 
@@ -92,13 +92,16 @@ export async function dataOf(
   body: Buffer,
 ): Promise<RequestData> {
   const rules = await rulesFor(context, exchange);
-  const { client } = exchange.caller!;
-  const view = viewOf(rules, client);
-  const plain = (data: JsonObject) => plainData(context, exchange, body, data, rules, view);
+  const view = viewOf(rules, exchange.caller!.client);
   const { text, data } = rules.tree === undefined ? parseBody(body) : parseRecords(body);
   if (body.length > MAX_TURN_BYTES) await nextTurn();
-  if (rules.tree === undefined) return plain(data as JsonObject);
-  if (isListOfValues(data, rules.tree)) return plain(data);
+  if (rules.tree === undefined || isListOfValues(data, rules.tree)) {
+    const { fields, isReordered } = collectFields(data as JsonObject, context.valuesLimit);
+    exchange.holdFields(context, fields.length);
+    if (!isReordered) return new PlainData(data as JsonObject, fields, view, rules);
+    exchange.hold(context, body.length);
+    return new RecordData(text, new RecordWalk(text, ALL_STRINGS, KEPT_ORDER), view, rules);
+  }
   exchange.hold(context, body.length);
   const walk = new RecordWalk(text, rules, {
     maxPlaces: context.valuesLimit,
@@ -123,20 +126,9 @@ function warnOfNear(
   log.warn(about, 'a request has a field that is nearly one of the policy: is it misspelt?');
 }
 
-function plainData(
-  context: ServerContext,
-  exchange: Exchange,
-  body: Buffer,
-  data: JsonObject,
-  rules: PolicyRules,
-  view: View | null,
-): RequestData {
-  const { fields, isReordered } = collectFields(data, context.valuesLimit);
-  exchange.holdFields(context, fields.length);
-  if (!isReordered) return new PlainData(data, fields, view, rules, undefined);
-  exchange.hold(context, body.length);
-  return new PlainData(data, fields, view, rules, nameOrder(body, data));
-}
+/** `collectFields` has checked the strings of such a body, but JSON.parse has moved names. */
+const ALL_STRINGS = { tree: undefined, elsewhere: 'tokenize' } as const;
+const KEPT_ORDER = { maxPlaces: Infinity, keepsBlank: true };
 
 /**
  * The policy in force, for a caller who is still admitted now that the body has come.
@@ -250,23 +242,14 @@ class PlainData implements RequestData {
   readonly passed: number | undefined;
   readonly #data: JsonObject;
   readonly #fields: readonly Field[];
-  readonly #order: NameOrder | undefined;
 
-  /** @param order undefined: that of Object.keys, as for nearly every body */
-  constructor(
-    data: JsonObject,
-    fields: readonly Field[],
-    view: View | null,
-    rules: PolicyRules,
-    order: NameOrder | undefined,
-  ) {
+  constructor(data: JsonObject, fields: readonly Field[], view: View | null, rules: PolicyRules) {
     this.texts = fields.map((field) => field.text);
     this.view = view;
     this.rules = rules;
     this.passed = rules.tree === undefined ? undefined : 0;
     this.#data = data;
     this.#fields = fields;
-    this.#order = order;
   }
 
   kindOf(): Kind {
@@ -283,7 +266,7 @@ class PlainData implements RequestData {
 
   json(replacements: readonly Replacement[]): string {
     replaceFields(this.#fields, replacements);
-    return jsonText(this.#data, this.#order);
+    return JSON.stringify(this.#data);
   }
 
   parts(
@@ -291,7 +274,7 @@ class PlainData implements RequestData {
     write: (replacement: Replacement) => string,
   ): Iterable<string> {
     replaceFields(this.#fields, replacements);
-    return jsonParts(this.#data, write, this.#order);
+    return jsonParts(this.#data, write);
   }
 
   #stepTo(index: number): Step {
@@ -305,7 +288,7 @@ class RecordData implements RequestData {
   readonly texts: readonly string[];
   readonly view: View | null;
   readonly rules: PolicyRules;
-  readonly passed: number;
+  readonly passed: number | undefined;
   readonly #text: string;
   readonly #walk: RecordWalk;
 
@@ -313,7 +296,7 @@ class RecordData implements RequestData {
     this.texts = walk.places.map((place: Place) => place.text);
     this.view = view;
     this.rules = rules;
-    this.passed = walk.passed;
+    this.passed = rules.tree && walk.passed;
     this.#text = text;
     this.#walk = walk;
   }

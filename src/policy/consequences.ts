@@ -1,4 +1,4 @@
-import { suggested } from '#bulk';
+import { type Steps, stepsOf, suggested } from '#paths';
 import type { Client } from '../types.ts';
 import { NO_POLICY } from './changes.ts';
 import { cut } from './document.ts';
@@ -11,7 +11,6 @@ import {
   RIGHTS,
   rightOf,
 } from './policy.ts';
-import { stepsOf } from './rules.ts';
 
 type Named = Pick<Client, 'client_id' | 'name'>;
 type Known = Named & Pick<Client, 'can_detokenize' | 'disabled_at'>;
@@ -60,10 +59,8 @@ function ofStrings(before: DeclaredPolicy, after: DeclaredPolicy): string[] {
   return texts;
 }
 
-type Steps = ReturnType<typeof stepsOf>;
-
 function stepped({ fields = [] }: DeclaredPolicy) {
-  return fields.map((field) => ({ ...field, steps: stepsOf(field) }));
+  return fields.map((field) => ({ ...field, steps: stepsOf(field.path) }));
 }
 
 function namesValues(fields: readonly { readonly steps: Steps }[]): boolean {

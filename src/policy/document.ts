@@ -9,7 +9,7 @@ import {
   parseDocument,
   type YAMLError,
 } from 'yaml';
-import { suggested } from '#bulk';
+import { suggested } from '#paths';
 import { MAX_DOCUMENT_BYTES } from './format.ts';
 
 /** A mistake in a document, with its remedy. Lines and columns count from 1. */

@@ -1,4 +1,4 @@
-import { MAX_WRONG, nearest, type PathNode } from '#bulk';
+import { MAX_WRONG, nearest, type PathNode } from '#paths';
 
 /** Longer names are no slips. Others can be values: a map from e-mail addresses, for example. */
 const NAME = /^[A-Za-z_][\w -]{0,63}$/;

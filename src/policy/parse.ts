@@ -1,4 +1,4 @@
-import { addPath, BulkError, newTree } from '#bulk';
+import { addPath, newTree, PathError } from '#paths';
 import { defaultKind, kindProblems, kindWarnings } from '../shape/kind.ts';
 import { type KindSettings, SHAPES, type Shape } from '../shape/kind-settings.ts';
 import {
@@ -246,7 +246,7 @@ function pathProblem(tree: ReturnType<typeof newTree>, path: string): string | u
       return `fields names ${mixed.every!.path} and a single item there: name one of them`;
     return undefined;
   } catch (error) {
-    if (error instanceof BulkError) return error.message;
+    if (error instanceof PathError) return error.message;
     throw error;
   }
 }

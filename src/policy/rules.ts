@@ -1,4 +1,4 @@
-import { addPath, newTree, type PathNode } from '#bulk';
+import { addPath, newTree, type PathNode } from '#paths';
 import { defaultKind, type Kind, kindOf } from '../shape/kind.ts';
 import type { KindSettings } from '../shape/kind-settings.ts';
 import { type Client, DEFAULT_KIND, type TokenTerms } from '../types.ts';
@@ -21,14 +21,6 @@ export type { Kind, PathNode };
 /** The paths in each record of a list. */
 export function inEach(tree: PathNode): PathNode {
   return { ...newTree(), every: tree };
-}
-
-/** The steps of a path from `data` on: a name, an index, or null for every item. */
-export function stepsOf({ path }: PolicyField): (string | number | null)[] {
-  const nodes = addPath(newTree(), path, 'fields');
-  return nodes
-    .slice(0, -1)
-    .map(({ names, indexes }) => [...names.keys(), ...indexes.keys()][0] ?? null);
 }
 
 /** A policy ready for use. */
@@ -68,9 +60,9 @@ export class PolicyRules {
     this.textKinds = this.kinds.filter(
       ({ settings: { shape, suffix } }) => shape === 'word' && suffix,
     );
+    this.#byPath.set('', this.kind(DEFAULT_KIND));
     if (policy?.fields === undefined) return;
     this.tree = newTree();
-    this.#byPath.set('', this.kind(DEFAULT_KIND));
     for (const { path, kind } of policy.fields) {
       const node = addPath(this.tree, path, 'fields').at(-1)!;
       this.#byPath.set(node.path, this.kind(kind));

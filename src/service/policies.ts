@@ -1,3 +1,4 @@
+import { stepsOf } from '#paths';
 import { randomLatin1 } from '../crypto/primitives.ts';
 import { Changed, NotFound } from '../errors.ts';
 import { type Change, changesOf, kindInWords } from '../policy/changes.ts';
@@ -10,7 +11,6 @@ import {
   type Right,
   rightOf,
 } from '../policy/policy.ts';
-import { stepsOf } from '../policy/rules.ts';
 import { allowedOr } from '../store/database-error.ts';
 import type { AppliedPolicy, PolicyStore, PolicyVersion, StoredPolicy } from '../store/policies.ts';
 import { commandDeadline } from '../timeouts.ts';
@@ -37,7 +37,7 @@ export function describePolicy(policy: DeclaredPolicy, suffix: string) {
       example: examples[i]!,
     })),
     /** null: every string is a `text`. */
-    fields: policy.fields?.map((field) => ({ ...field, steps: stepsOf(field) })) ?? null,
+    fields: policy.fields?.map((field) => ({ ...field, steps: stepsOf(field.path) })) ?? null,
     elsewhere: policy.elsewhere,
     elsewhereWords: ELSEWHERE[policy.elsewhere],
   };

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { pathText } from '#paths';
 import { placeOf, stepsOf } from '../../packages/console/src/json-place.ts';
-import { pathText } from '../../src/http/path.ts';
 
 const key = fc.string({ maxLength: 8, unit: 'grapheme' }).filter((name) => name !== '__proto__');
 const { data } = fc.letrec((tie) => ({

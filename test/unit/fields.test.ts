@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { pathText, Step } from '#paths';
 import { CallerError } from '../../src/errors.ts';
 import { collectFields, type JsonObject, parseBody, replaceFields } from '../../src/http/data.ts';
-import { pathText, Step } from '../../src/http/path.ts';
 
 const VALUES_LIMIT = 10_000;
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { addPath, newTree } from '#bulk';
+import { addPath, newTree } from '#paths';
 import { NearNames } from '../../src/policy/near-names.ts';
 
 function treeOf(...paths: string[]) {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { jsonParts } from '../../src/http/data.ts';
 import { jsonBytes, largeAnswer, mostJsonBytes } from '../../src/http/large-answer.ts';
-import { jsonParts } from '../../src/http/name-order.ts';
 import { MAX_VALUE_BYTES, mostValueBytes } from '../../src/service/value-bytes.ts';
 import { drawToken } from '../../src/shape/token.ts';
 import type { Value } from '../../src/types.ts';
@@ -53,7 +53,7 @@ test('an answer in pieces is the answer as a whole, as long as was said, and eac
       const answer = largeAnswer(
         {
           ...{ before: '{"data":', list, after: ',"é":1}' },
-          data: (write) => jsonParts(json, write, undefined),
+          data: (write) => jsonParts(json, write),
         },
         jsonBytes(strings) + list.join('').length,
         async () => void judged++,
@@ -87,7 +87,7 @@ test('many large answers take turns: one piece in a turn of the event loop, whoe
       const { body } = largeAnswer(
         {
           ...{ before: '', list: [], after: '' },
-          data: (write) => jsonParts(data, write, undefined),
+          data: (write) => jsonParts(data, write),
         },
         jsonBytes(data.list),
         async () => {},

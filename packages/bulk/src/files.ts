@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
+import { listed, suggested } from '#paths';
 import { BadRowError, BulkError } from './bulk-error.ts';
 import { type Checkpoint, type Position, removeCheckpoint, writeCheckpoint } from './checkpoint.ts';
-import { listed, suggested } from './fields.ts';
 import type { Beginning } from './header.ts';
 import type { Input } from './input.ts';
 import { checkpointFor, isResumable, type Job, outputPaths, termsOf } from './job.ts';

@@ -1,13 +1,12 @@
+import { listed, PathError, parsePaths, skipSpace, suggested } from '#paths';
 import { BulkError } from './bulk-error.ts';
 import { type Column, CsvFormat } from './csv.ts';
 import { CsvScanner } from './csv-scanner.ts';
-import { listed, suggested } from './fields.ts';
 import type { Input } from './input.ts';
 import { JsonFormat } from './json.ts';
-import { parsePaths } from './json-path.ts';
-import { afterSpaces, lineEndsIn, NdjsonFormat } from './ndjson.ts';
+import { NdjsonFormat } from './ndjson.ts';
 import { columnOf, NoFieldOfPolicy, type PolicyFields, treeOf } from './policy-paths.ts';
-import { MAX_ROW_BYTES, type RowFormat } from './row.ts';
+import { lineEndsIn, MAX_ROW_BYTES, type RowFormat } from './row.ts';
 
 export interface FormatOptions {
   /** Quotes have a meaning in csv, not in tsv. */
@@ -71,7 +70,11 @@ export async function readBeginning(
 }
 
 function pathsOf(fields: FormatOptions['fields'], isArray: boolean) {
-  return typeof fields === 'string' ? parsePaths(fields, isArray) : treeOf(fields);
+  try {
+    return typeof fields === 'string' ? parsePaths(fields, isArray) : treeOf(fields);
+  } catch (error) {
+    throw error instanceof PathError ? new BulkError(error.message) : error;
+  }
 }
 
 /** An opening bracket comes before rows that are the items of an array. */
@@ -83,14 +86,11 @@ async function readJson(
   hasRows: boolean,
 ): Promise<Beginning> {
   let bytes = start;
-  let at = afterSpaces(bytes, from);
-  for (
-    let length = -1;
-    at === bytes.length && bytes.length > length;
-    at = afterSpaces(bytes, from)
-  ) {
-    length = bytes.length;
-    bytes = await readTo(input, bytes, length + 1);
+  let at: number;
+  for (let length = -1; ; length = bytes.length) {
+    at = skipSpace(bytes.toString('latin1'), from);
+    if (at < bytes.length || bytes.length === length) break;
+    bytes = await readTo(input, bytes, bytes.length + 1);
   }
   const isArray = bytes[at] === OPEN_ARRAY;
   const end = isArray ? at + 1 : from;

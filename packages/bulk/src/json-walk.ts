@@ -1,13 +1,8 @@
-import { pathsIn } from './fields.ts';
-import { type PathNode, valueNodes } from './json-path.ts';
+import { type JsonType, JsonWalk, type PathNode, valueEnd, valueNodes } from '#paths';
 import { type Cell, decode, NOT_UTF8, type Problem, valueProblem } from './row.ts';
 
-const NOT_SPACE = /[^ \t\r\n]/g;
-const AFTER_LITERAL = /[,\]} \t\r\n]|$/g;
-const BRACKET_OR_QUOTE = /["[\]{}]/g;
-
 /** What a row has at the paths. */
-export interface Found {
+interface Found {
   readonly cells: readonly Cell[];
   readonly problem: Problem | undefined;
   /** The paths in --fields that lead to anything, also to null or a blank string. */
@@ -18,15 +13,17 @@ export interface Found {
 export class JsonTexts {
   readonly fields: readonly PathNode[];
   readonly #root: PathNode;
-  #sample: readonly string[] | undefined;
-
   /** Whether empty strings are cells. */
   readonly #keepsBlank: boolean;
+  #sample: readonly string[] | undefined;
+  #bytes: Buffer | undefined;
+  #text = '';
 
   constructor(root: PathNode, keepsBlank = false) {
     this.#root = root;
     this.#keepsBlank = keepsBlank;
-    this.fields = valueNodes(root);
+    // A node can be a step of two paths.
+    this.fields = [...new Map(valueNodes(root).map((node) => [node.path, node])).values()];
   }
 
   /** The paths of strings in the first text. */
@@ -34,19 +31,23 @@ export class JsonTexts {
     return this.#sample ?? [];
   }
 
-  /** @param start offsets of a JSON text in the bytes, with or without spaces around it */
-  find(bytes: Buffer, start: number, end: number): Found {
-    // latin1 has one character for each byte, so offsets in the text are offsets in the bytes.
-    const text = bytes.toString('latin1', start, end);
+  /** One character for each byte, so offsets in the text are offsets in the bytes. */
+  protected textOf(bytes: Buffer): string {
+    if (bytes !== this.#bytes) this.#text = bytes.toString('latin1');
+    this.#bytes = bytes;
+    return this.#text;
+  }
+
+  /** @param start offsets of a JSON text in the bytes, without spaces before it */
+  protected find(bytes: Buffer, start: number, end: number): Found {
+    const text = this.textOf(bytes);
     try {
-      JSON.parse(text);
+      JSON.parse(text.slice(start, end));
     } catch {
       return { cells: [], problem: { field: undefined, reason: 'is not JSON' }, paths: [] };
     }
     this.#sample ??= pathsIn(JSON.parse(bytes.toString('utf8', start, end)));
-    const walk = new Walk(text, bytes, start, this.#keepsBlank);
-    walk.value(0, [this.#root]);
-    return walk;
+    return new Walk(text, bytes, this.#keepsBlank).from(start, this.#root);
   }
 
   encode(_cell: Cell, value: string): string {
@@ -54,141 +55,88 @@ export class JsonTexts {
   }
 }
 
-/**
- * Finds the strings at the paths. JSON.parse has checked the text, so the walk only skips all other
- * values. Recursion is as deep as the paths.
- */
-class Walk implements Found {
+/** Finds the strings at the paths. Recursion is as deep as the paths. */
+class Walk extends JsonWalk<PathNode> implements Found {
   readonly cells: Cell[] = [];
   readonly paths: string[] = [];
   problem: Problem | undefined;
-  readonly #text: string;
   readonly #bytes: Buffer;
-  readonly #offset: number;
   readonly #keepsBlank: boolean;
 
-  /** @param offset of the text in the bytes */
-  constructor(text: string, bytes: Buffer, offset: number, keepsBlank: boolean) {
-    this.#keepsBlank = keepsBlank;
-    this.#text = text;
+  constructor(text: string, bytes: Buffer, keepsBlank: boolean) {
+    super(text);
     this.#bytes = bytes;
-    this.#offset = offset;
+    this.#keepsBlank = keepsBlank;
   }
 
-  /** The offset after the value at or after `from`. */
-  value(from: number, nodes: readonly PathNode[]): number {
-    const start = this.#find(NOT_SPACE, from);
-    const first = this.#text[start];
-    for (const node of nodes) if (node.isValue) this.#note(node);
-    if (nodes.length > 0 && (first === '{' || first === '[')) {
-      this.#checkContainer(nodes, first === '{');
-      return first === '{' ? this.#object(start, nodes) : this.#array(start, nodes);
-    }
-    const end = this.#skip(start);
-    if (nodes.length === 0 || first === 'n') return end;
-    if (first !== '"') {
-      const type = first === 't' || first === 'f' ? 'a boolean' : 'a number';
-      this.#complain(nodes[0]!, `is ${type}, not a string`);
-    } else {
-      const inner = nodes.find((node) => !node.isValue);
-      if (inner === undefined) this.#addCell(start, end, nodes[0]!);
-      else this.#complain(inner, 'is a string, and a field is named inside it');
-    }
-    return end;
+  from(start: number, root: PathNode): Found {
+    this.value(start, root);
+    return this;
   }
 
-  #object(start: number, nodes: readonly PathNode[]): number {
-    let at = this.#find(NOT_SPACE, start + 1);
-    while (this.#text[at] !== '}') {
-      const nameEnd = this.#skip(at);
-      const name = this.#string(at, nameEnd);
-      const inner = name === undefined ? [] : nodes.flatMap((node) => node.names.get(name) ?? []);
-      at = this.value(this.#find(NOT_SPACE, nameEnd) + 1, inner);
-      at = this.#find(NOT_SPACE, at);
-      if (this.#text[at] === ',') at = this.#find(NOT_SPACE, at + 1);
-    }
-    return at + 1;
-  }
-
-  #array(start: number, nodes: readonly PathNode[]): number {
+  protected override value(at: number, node: PathNode): number {
+    if (node.isValue) this.#note(node);
     // An empty list has the path, so that it counts as found.
-    for (const { every } of nodes) if (every?.isValue) this.#note(every);
-    let at = this.#find(NOT_SPACE, start + 1);
-    for (let i = 0; this.#text[at] !== ']'; i++) {
-      const inner = nodes.flatMap((node) => [node.every ?? [], node.indexes.get(i) ?? []].flat());
-      at = this.#find(NOT_SPACE, this.value(at, inner));
-      if (this.#text[at] === ',') at = this.#find(NOT_SPACE, at + 1);
-    }
-    return at + 1;
+    if (node.every?.isValue && this.text[at] === '[') this.#note(node.every);
+    return super.value(at, node);
   }
 
-  #checkContainer(nodes: readonly PathNode[], isObject: boolean): void {
-    const type = isObject ? 'an object' : 'an array';
-    for (const node of nodes) {
-      const hasSteps = isObject ? node.names.size > 0 : node.every || node.indexes.size > 0;
-      if (hasSteps) continue;
-      const remedy = isObject ? 'name fields inside it' : `write ${node.path}[*] for all its items`;
-      this.#complain(node, `is ${type}: ${node.isValue ? remedy : 'the path does not fit'}`);
-    }
+  protected override inside(_name: unknown, at: number, node: PathNode | undefined): number {
+    return node === undefined ? valueEnd(this.text, at) : this.value(at, node);
   }
 
-  #note({ path }: PathNode): void {
-    if (!this.paths.includes(path)) this.paths.push(path);
+  protected override wrong(at: number, { path, isValue }: PathNode, type: JsonType): number {
+    const remedies = {
+      'an object': 'name fields inside it',
+      'an array': `write ${path}[*] for all its items`,
+    };
+    const reason =
+      type === 'a string'
+        ? 'is a string, and a field is named inside it'
+        : type === 'an object' || type === 'an array'
+          ? `is ${type}: ${isValue ? remedies[type] : 'the path does not fit'}`
+          : `is ${type}, not a string`;
+    this.problem ??= { field: path || undefined, reason };
+    return valueEnd(this.text, at);
   }
 
-  #addCell(start: number, end: number, { path }: PathNode): void {
-    const value = this.#string(start, end);
+  protected override string(start: number, end: number, { path }: PathNode): void {
+    const value = this.read(start, end);
     if (value === '' && !this.#keepsBlank) return;
     const reason = value === undefined ? NOT_UTF8 : valueProblem(value);
     if (reason !== undefined) this.problem ??= { field: path, reason };
-    this.cells.push({
-      field: path,
-      start: this.#offset + start,
-      end: this.#offset + end,
-      value: value ?? '',
-      isQuoted: true,
-    });
+    this.cells.push({ field: path, start, end, value: value ?? '', isQuoted: true });
   }
 
-  /** The string between these offsets; undefined: the bytes are not UTF-8. */
-  #string(start: number, end: number): string | undefined {
-    const text = decode(this.#bytes, this.#offset + start + 1, this.#offset + end - 1);
+  /** undefined: the bytes are not UTF-8. */
+  protected override read(start: number, end: number): string | undefined {
+    const text = decode(this.#bytes, start + 1, end - 1);
     return text?.includes('\\') ? JSON.parse(`"${text}"`) : text;
   }
 
-  /** The offset after the value that begins at `start`. */
-  #skip(start: number): number {
-    const first = this.#text[start];
-    if (first === '"') return this.#stringEnd(start);
-    if (first !== '{' && first !== '[') return this.#find(AFTER_LITERAL, start);
-    let at = start;
-    for (let depth = 0; ; ) {
-      const found = this.#text[at];
-      if (found === '"') at = this.#stringEnd(at);
-      else {
-        depth += found === '{' || found === '[' ? 1 : -1;
-        at++;
-        if (depth === 0) return at;
-      }
-      at = this.#find(BRACKET_OR_QUOTE, at);
-    }
+  #note({ path, twin }: PathNode): void {
+    if (!this.paths.includes(path)) this.paths.push(path);
+    if (twin !== undefined) this.#note(twin);
   }
+}
 
-  /** The offset after the closing quote. An odd number of backslashes escapes a quote. */
-  #stringEnd(start: number): number {
-    for (let at = this.#text.indexOf('"', start + 1); ; at = this.#text.indexOf('"', at + 1)) {
-      let backslashes = 0;
-      while (this.#text[at - 1 - backslashes] === '\\') backslashes++;
-      if (backslashes % 2 === 0) return at + 1;
-    }
-  }
+/** Other names can be values: a map from e-mail addresses, for example. */
+const NAME = /^[A-Za-z_][\w -]{0,40}$/;
+const MAX_PATHS = 50;
+const MAX_DEPTH = 16;
 
-  #find(pattern: RegExp, from: number): number {
-    pattern.lastIndex = from;
-    return pattern.exec(this.#text)!.index;
-  }
+/** The paths of the strings in a row, as --fields takes them. Leaves out unusual names. */
+function pathsIn(json: unknown): string[] {
+  return [...new Set(paths(json, '', 0))].slice(0, MAX_PATHS);
+}
 
-  #complain({ path }: PathNode, reason: string): void {
-    this.problem ??= { field: path || undefined, reason };
-  }
+function paths(json: unknown, path: string, depth: number): string[] {
+  if (typeof json === 'string') return [path];
+  if (depth === MAX_DEPTH || typeof json !== 'object' || json === null) return [];
+  const isList = Array.isArray(json);
+  const members = Object.entries(json).filter(([name]) => isList || NAME.test(name));
+  return members.slice(0, MAX_PATHS).flatMap(([name, one]) => {
+    const named = path === '' ? name : `${path}.${name}`;
+    return paths(one, isList ? `${path}[*]` : named, depth + 1);
+  });
 }

@@ -1,6 +1,5 @@
+import { addPath, listed, newTree, type PathNode, type Steps, stepsOf } from '#paths';
 import { BulkError } from './bulk-error.ts';
-import { listed } from './fields.ts';
-import { addPath, newTree, type PathNode } from './json-path.ts';
 
 /** The fields of a policy. A file has some of them. */
 export interface PolicyFields {
@@ -32,64 +31,36 @@ export function treeOf({ paths }: PolicyFields): PathNode {
 
 /** The column of a CSV file that a path stands for: one name, or the path itself. */
 export function columnOf(path: string, columns: readonly string[]): string | undefined {
-  const tree = newTree();
-  addPath(tree, path, OPTION);
-  const [first] = tree.names;
-  const name = first?.[1].isValue ? first[0] : path;
-  return columns.includes(name) ? name : undefined;
+  const [name, ...rest] = stepsOf(path);
+  const column = typeof name === 'string' && rest.length === 0 ? name : path;
+  return columns.includes(column) ? column : undefined;
 }
 
 type Json = string | null | Json[] | { readonly [name: string]: Json };
 
 /**
- * Records of one value at a path of a policy: with them, a service gives each value the kind of its
+ * A record of one value at a path of a policy: with it, a service gives the value the kind of its
  * path, and gets nothing else of a row.
+ * @throws BulkError for a path with a large index
  */
-export class LeastRecords {
-  readonly #trees = new Map<string, PathNode>();
-
-  /** @throws BulkError for a path with a large index */
-  of(path: string, value: string): { readonly [name: string]: Json } {
-    return wrapped(this.#tree(path), value) as { readonly [name: string]: Json };
-  }
-
-  /** What another record, such as an answer, has at the path. */
-  valueIn(record: unknown, path: string): unknown {
-    let node = this.#tree(path);
-    let found = record;
-    while (!node.isValue) {
-      const [step, next] = onlyStep(node);
-      found = (found as Record<string | number, unknown> | null | undefined)?.[step];
-      node = next;
-    }
-    return found;
-  }
-
-  #tree(path: string): PathNode {
-    let tree = this.#trees.get(path);
-    if (tree === undefined) {
-      tree = newTree();
-      addPath(tree, path, OPTION);
-      this.#trees.set(path, tree);
-    }
-    return tree;
-  }
+export function leastRecord(path: string, value: string): { readonly [name: string]: Json } {
+  const json = stepsOf(path).reduceRight<Json>((inner, step) => wrapped(inner, step, path), value);
+  return json as { readonly [name: string]: Json };
 }
 
-function wrapped(node: PathNode, value: string): Json {
-  if (node.isValue) return value;
-  const [step, next] = onlyStep(node);
-  const inner = wrapped(next, value);
+/** What another record, such as an answer, has at the path. */
+export function valueIn(record: unknown, path: string): unknown {
+  return stepsOf(path).reduce<unknown>(
+    (found, step) => (found as Record<string | number, unknown> | null | undefined)?.[step ?? 0],
+    record,
+  );
+}
+
+/** An item stands for every item. */
+function wrapped(inner: Json, step: Steps[number], path: string): Json {
   if (typeof step === 'string') return { [step]: inner };
-  if (step > MAX_INDEX)
-    throw new BulkError(
-      `${next.path} has an index over ${MAX_INDEX}: name the fields with --fields`,
-    );
-  return [...new Array<null>(step).fill(null), inner];
-}
-
-/** The step of a tree with one path. An item stands for every item. */
-function onlyStep({ names, indexes, every }: PathNode): readonly [string | number, PathNode] {
-  if (every !== undefined) return [0, every];
-  return [...names, ...indexes][0]!;
+  const index = step ?? 0;
+  if (index > MAX_INDEX)
+    throw new BulkError(`${path} has an index over ${MAX_INDEX}: name the fields with --fields`);
+  return [...new Array<null>(index).fill(null), inner];
 }

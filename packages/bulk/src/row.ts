@@ -33,6 +33,19 @@ export interface Row {
   problem: Problem | undefined;
 }
 
+type Extent = Pick<Row, 'line' | 'lineEnds' | 'start' | 'end'>;
+
+export function blankRow(extent: Extent): Row {
+  return { ...extent, isBlank: true, cells: [], paths: [], problem: undefined };
+}
+
+/** How many lines end between the offsets. `indexOf` would search all bytes after a row. */
+export function lineEndsIn(bytes: Uint8Array, start: number, end: number): number {
+  let count = 0;
+  for (let at = start; at < end; at++) if (bytes[at] === LF) count++;
+  return count;
+}
+
 /** The format of a file's rows. */
 export interface RowFormat {
   /** The fields that rows may lack. A column is in every row. */
@@ -50,6 +63,8 @@ export interface RowFormat {
   /** The text of a cell with a new value; undefined: the format cannot hold the value. */
   encode(cell: Cell, value: string): string | undefined;
 }
+
+const LF = 0x0a;
 
 /** A longer row probably has a quote that never closes. */
 export const MAX_ROW_BYTES = 16 * 1024 * 1024;

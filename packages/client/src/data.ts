@@ -1,4 +1,5 @@
 import { InvalidValueError } from './errors.ts';
+import { pathText } from './path.ts';
 
 /** Strings, nested in lists and objects; in a record also what JSON has besides. */
 export type Data = string | Other | Data[] | { [name: string]: Data };
@@ -188,13 +189,4 @@ function remedy(data: unknown): string {
 
 export function refused(path: Path, reason: string): InvalidValueError {
   return new InvalidValueError(pathText(path), reason, { code: 'invalid_type', attempts: 0 });
-}
-
-/** In the service's notation: `data.customer.emails[1]`, `data["e mail"]`. */
-export function pathText([root, ...steps]: Path): string {
-  const written = steps.map((step) => {
-    if (typeof step === 'number') return `[${step}]`;
-    return /^[A-Za-z_][\w-]*$/.test(step) ? `.${step}` : `[${JSON.stringify(step)}]`;
-  });
-  return `${root}${written.join('')}`;
 }

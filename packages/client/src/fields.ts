@@ -1,50 +1,14 @@
-import { isPlainObject, mustBeString, type Path, pathText, refused } from './data.ts';
+import { isPlainObject, mustBeString, type Path, refused } from './data.ts';
+import { pathText, type ReadPath, readPath, type Steps } from './path.ts';
 
-/** A name, an index, or every item of a list. */
-type Step = string | number | typeof EVERY;
-const EVERY: unique symbol = Symbol('every item');
-
-/** A path of `fields`. */
-interface Field {
-  readonly steps: readonly Step[];
-  /** The path ends in `?`: the value may be missing. */
-  readonly isOptional: boolean;
-}
-
-/** A name, `[0]`, `[*]` or `["a name"]`, as in `standin tokenize --fields`. */
-const STEP =
-  /(?:\.?([^.,[\]"?\s](?:[^.,[\]"?]*[^.,[\]"?\s])?)|\[(?:(\d{1,15})|(\*)|("(?:[^"\\]|\\.)*"))\])/y;
+type Field = Pick<ReadPath, 'steps' | 'isOptional'>;
 
 /** @throws TypeError for a text that is no path */
 function parseField(text: unknown): Field {
   if (typeof text !== 'string') throw new TypeError('fields: must be a list of paths');
-  const steps: Step[] = [];
-  let at = 0;
-  STEP.lastIndex = 0;
-  for (let found = STEP.exec(text); found !== null; found = STEP.exec(text)) {
-    const [step, name, index, every, quoted] = found;
-    // The first name has no dot; a later name must have one.
-    if (name !== undefined && step.startsWith('.') === (at === 0)) break;
-    at = STEP.lastIndex;
-    if (name !== undefined) steps.push(name);
-    else if (every !== undefined) steps.push(EVERY);
-    else steps.push(index === undefined ? nameIn(quoted!, text) : Number(index));
-  }
-  const isOptional = text.endsWith('?');
-  if (at === 0 || at + Number(isOptional) !== text.length) throw noPath(text);
-  return { steps, isOptional };
-}
-
-function nameIn(quoted: string, text: string): string {
-  try {
-    return JSON.parse(quoted);
-  } catch {
-    throw noPath(text);
-  }
-}
-
-function noPath(text: string): TypeError {
-  return new TypeError(
+  const path = readPath(text);
+  if (path.steps.length > 0 && path.end === text.length) return path;
+  throw new TypeError(
     `fields: ${JSON.stringify(text)} is no path; write paths like email, customer.emails[*] or ["full name"]`,
   );
 }
@@ -75,7 +39,7 @@ export class FieldSelection {
       throw new TypeError('fields: must be a list of at least one path');
     this.#root = { data };
     for (const { steps, isOptional } of fields.map(parseField)) {
-      const all: Step[] = Array.isArray(data) ? [EVERY, ...steps] : [...steps];
+      const all: Steps = Array.isArray(data) ? [null, ...steps] : steps;
       this.#walk(this.#root, ['data'], { steps: all, isOptional });
     }
   }
@@ -108,7 +72,7 @@ export class FieldSelection {
     if (isList !== Array.isArray(given) || !(isList || isPlainObject(given)))
       throw refused(path, `must be ${isList ? 'a list' : 'a plain object'}, as the field says`);
     const copy = this.#copied(holder, name, given);
-    const inner = step === EVERY ? Array.from(given as unknown[], (_, i) => i) : [step];
+    const inner = step === null ? Array.from(given as unknown[], (_, i) => i) : [step];
     for (const one of inner) this.#walk(copy, [...path, one], { steps: rest, isOptional });
   }
 

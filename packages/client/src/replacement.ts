@@ -4,7 +4,6 @@ import {
   type Data,
   jsonOf,
   pathOf,
-  pathText,
   rebuilt,
   snapshot,
   snapshotOfRecord,
@@ -20,6 +19,7 @@ import {
   unappliedIn,
 } from './failures.ts';
 import type { Settings } from './options.ts';
+import { pathText } from './path.ts';
 
 export type Operation = 'tokenize' | 'detokenize' | 'lookup';
 

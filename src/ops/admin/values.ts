@@ -1,5 +1,5 @@
+import { pathText } from '#paths';
 import { checkText, invalid } from '../../http/data.ts';
-import { pathText } from '../../http/path.ts';
 import type { EveryKind } from '../../service/every-kind.ts';
 import { type ForgetRequest, forget as forgetValues } from '../../service/records/forget.ts';
 import { findTokens, NoSuchValue } from '../../service/records/found-values.ts';

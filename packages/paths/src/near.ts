@@ -1,10 +1,6 @@
 /** Longer lists of fields are cut off in a message. */
 const MAX_SHOWN = 500;
-/** Other names can be values: a map from e-mail addresses, for example. */
-const NAME = /^[A-Za-z_][\w -]{0,40}$/;
-const MAX_PATHS = 50;
-const MAX_DEPTH = 16;
-/** Most letters that a misspelt field has wrong. */
+/** Most letters that a misspelt name has wrong. */
 export const MAX_WRONG = 2;
 /** Longer names are not compared: a document has room for thousands of them. */
 const MAX_COMPARED = 64;
@@ -41,39 +37,22 @@ export function nearest(field: string, fields: readonly string[]): string | unde
 
 /**
  * How many letters must change, be added, left out or change places with the next one: the optimal
- * string alignment. More than MAX_WRONG: at least so many.
+ * string alignment. More than MAX_WRONG: Infinity.
  */
-function distance(a: string, b: string): number {
-  if (Math.abs(a.length - b.length) > MAX_WRONG) return Number.POSITIVE_INFINITY;
+export function distance(a: string, b: string): number {
+  if (Math.abs(a.length - b.length) > MAX_WRONG) return Infinity;
   let before: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 0; i < a.length; i++) {
     const next = [i + 1];
     for (let j = 0; j < b.length; j++) {
       const isSwap = i > 0 && j > 0 && a[i] === b[j - 1] && a[i - 1] === b[j];
-      const swapped = isSwap ? before[j - 1]! + 1 : Number.POSITIVE_INFINITY;
+      const swapped = isSwap ? before[j - 1]! + 1 : Infinity;
       const changed = row[j]! + (a[i] === b[j] ? 0 : 1);
       next.push(Math.min(swapped, changed, row[j + 1]! + 1, next[j]! + 1));
     }
-    if (Math.min(...next) > MAX_WRONG) return Number.POSITIVE_INFINITY;
+    if (Math.min(...next) > MAX_WRONG) return Infinity;
     [before, row] = [row, next];
   }
   return row[b.length]!;
-}
-
-/** The paths of the strings in a row, as --fields takes them. Leaves out unusual names. */
-export function pathsIn(json: unknown): string[] {
-  return [...new Set(paths(json, '', 0))].slice(0, MAX_PATHS);
-}
-
-function paths(json: unknown, path: string, depth: number): string[] {
-  if (typeof json === 'string') return [path];
-  if (depth === MAX_DEPTH) return [];
-  if (Array.isArray(json))
-    return json.slice(0, MAX_PATHS).flatMap((one) => paths(one, `${path}[*]`, depth + 1));
-  if (typeof json !== 'object' || json === null) return [];
-  const named = Object.entries(json).filter(([name]) => NAME.test(name));
-  return named
-    .slice(0, MAX_PATHS)
-    .flatMap(([name, one]) => paths(one, path === '' ? name : `${path}.${name}`, depth + 1));
 }

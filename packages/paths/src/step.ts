@@ -1,3 +1,5 @@
+import { stepText, pathText as written } from '#client/path';
+
 /** A path in a body, from `data` on. */
 export type Path = Iterable<string | number>;
 
@@ -26,17 +28,18 @@ export class Step implements Path {
 
   /** The path as `pathText` writes it. Of each step, it is made once. */
   get text(): string {
-    this.#text ??= this.up === undefined ? String(this.name) : this.up.text + stepText(this.name);
+    this.#text ??= (this.up?.text ?? '') + this.#own;
     return this.#text;
   }
 
   /** The bytes of the path's text in a JSON string. Of each step, they are counted once. */
   get jsonBytes(): number {
-    this.#jsonBytes ??=
-      this.up === undefined
-        ? jsonBytesOf(String(this.name))
-        : this.up.jsonBytes + jsonBytesOf(stepText(this.name));
+    this.#jsonBytes ??= (this.up?.jsonBytes ?? 0) + jsonBytesOf(this.#own);
     return this.#jsonBytes;
+  }
+
+  get #own(): string {
+    return this.up === undefined ? String(this.name) : stepText(this.name);
   }
 }
 
@@ -46,16 +49,6 @@ function jsonBytesOf(text: string): number {
   return Buffer.byteLength(JSON.stringify(text)) - QUOTES.length;
 }
 
-const PLAIN_NAME = /^[A-Za-z_][\w-]*$/;
-
-/** Writes a path as `data.customer.emails[1]`, with unusual names in quotes: `data["e mail"]`. */
 export function pathText(path: Path): string {
-  if (path instanceof Step) return path.text;
-  const [root, ...rest] = path;
-  return `${root}${rest.map(stepText).join('')}`;
-}
-
-function stepText(name: string | number): string {
-  if (typeof name === 'string' && PLAIN_NAME.test(name)) return `.${name}`;
-  return `[${typeof name === 'number' ? name : JSON.stringify(name)}]`;
+  return path instanceof Step ? path.text : written(path);
 }

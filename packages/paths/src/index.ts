@@ -1,0 +1,24 @@
+/** The language of paths, and JSON texts that paths lead into. */
+export type { Steps } from '#client/path';
+export {
+  countParts,
+  eachName,
+  INCOMPLETE,
+  isName,
+  type JsonType,
+  JsonWalk,
+  skipSpace,
+  valueEnd,
+} from './json-text.ts';
+export { distance, listed, MAX_WRONG, nearest, shownField, suggested } from './near.ts';
+export { type Path, pathText, Step } from './step.ts';
+export {
+  addPath,
+  hasItems,
+  newTree,
+  PathError,
+  type PathNode,
+  parsePaths,
+  stepsOf,
+  valueNodes,
+} from './tree.ts';

@@ -1,0 +1,210 @@
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+const OPEN_ARRAY = 0x5b;
+const CLOSE_ARRAY = 0x5d;
+const BRACKET_OR_QUOTE = /["[\]{}]/g;
+
+/** The text ends before the value does. */
+export const INCOMPLETE = 0;
+
+/** The offset after the closing quote of the string that opens at `open`, or INCOMPLETE. */
+export function stringEnd(text: string, open: number): number {
+  let close = text.indexOf('"', open + 1);
+  while (isEscaped(text, close)) close = text.indexOf('"', close + 1);
+  return close + 1;
+}
+
+function isEscaped(text: string, index: number): boolean {
+  let backslashes = 0;
+  while (text.charCodeAt(index - 1 - backslashes) === 0x5c) backslashes++;
+  return backslashes % 2 === 1;
+}
+
+/** The offset of the first character that is no white space of JSON. */
+export function skipSpace(text: string, at: number): number {
+  let next = at;
+  while (isSpace(text.charCodeAt(next))) next++;
+  return next;
+}
+
+function isSpace(unit: number): boolean {
+  return unit <= 0x20 && (unit === 0x20 || unit === 0x0a || unit === 0x0d || unit === 0x09);
+}
+
+/**
+ * The offset after the value that begins at `at`, found by brackets and quotes alone, or
+ * INCOMPLETE. A number that the text ends in is complete.
+ * @param found called with the place of each string, names included
+ */
+export function valueEnd(
+  text: string,
+  at: number,
+  found?: (start: number, end: number) => void,
+): number {
+  const first = text.charCodeAt(at);
+  if (first !== QUOTE && first !== OPEN_OBJECT && first !== OPEN_ARRAY) return literalEnd(text, at);
+  let next = at;
+  for (let depth = 0; ; ) {
+    const unit = text.charCodeAt(next);
+    if (unit === QUOTE) {
+      const end = stringEnd(text, next);
+      if (end === INCOMPLETE) return INCOMPLETE;
+      found?.(next, end);
+      next = end;
+    } else {
+      depth += unit === OPEN_OBJECT || unit === OPEN_ARRAY ? 1 : -1;
+      next++;
+    }
+    if (depth === 0) return next;
+    BRACKET_OR_QUOTE.lastIndex = next;
+    if (!BRACKET_OR_QUOTE.test(text)) return INCOMPLETE;
+    next = BRACKET_OR_QUOTE.lastIndex - 1;
+  }
+}
+
+function literalEnd(text: string, at: number): number {
+  let next = at;
+  for (; next < text.length; next++) {
+    const unit = text.charCodeAt(next);
+    if (unit <= 0x20 || unit === COMMA || unit === CLOSE_ARRAY || unit === CLOSE_OBJECT) break;
+  }
+  return next;
+}
+
+/** Whether the string that ends at `end` is a name: a colon follows. */
+export function isName(text: string, end: number): boolean {
+  return text.charCodeAt(skipSpace(text, end)) === COLON;
+}
+
+/**
+ * Calls back with the place of each name between its quotes, in all objects of the text. Ends at a
+ * string without an end.
+ */
+export function eachName(text: string, found: (start: number, end: number) => void): void {
+  for (let open = text.indexOf('"'); open !== -1; ) {
+    const end = stringEnd(text, open);
+    if (end === INCOMPLETE) return;
+    if (isName(text, end)) found(open + 1, end - 1);
+    open = text.indexOf('"', end);
+  }
+}
+
+/** What a text has outside its strings; in valid JSON, a name for each colon. */
+export interface Parts {
+  names: number;
+  /** Objects and lists. */
+  containers: number;
+}
+
+/** Counts until there are more than `most`, or until a string has no end. */
+export function countParts(text: string, most: number): Parts {
+  const parts = { names: 0, containers: 0 };
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charCodeAt(at);
+    if (unit === QUOTE) {
+      const end = stringEnd(text, at);
+      if (end === INCOMPLETE) break;
+      at = end - 1;
+    } else if (unit === COLON) parts.names++;
+    else if (unit === OPEN_OBJECT || unit === OPEN_ARRAY) parts.containers++;
+    else continue;
+    if (parts.names + parts.containers > most) break;
+  }
+  return parts;
+}
+
+/** A node of the paths that a walk goes along. */
+interface Steps<Node> {
+  readonly names: ReadonlyMap<string, Node>;
+  readonly indexes: ReadonlyMap<number, Node>;
+  readonly every: Node | undefined;
+  readonly isValue: boolean;
+}
+
+export type JsonType = 'an object' | 'an array' | 'a string' | 'a number' | 'a boolean';
+
+/**
+ * Goes through a JSON text along paths, so that everything else can be copied as it is: numbers of
+ * any size, and white space. JSON.parse has checked the text.
+ */
+export abstract class JsonWalk<Node extends Steps<Node>> {
+  protected readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+
+  /** A string where the node is a value; undefined: no path leads there. */
+  protected abstract string(start: number, end: number, node: Node | undefined): void;
+
+  /**
+   * A value that does not fit its node.
+   * @returns the offset after it
+   */
+  protected abstract wrong(at: number, node: Node, type: JsonType): number;
+
+  /**
+   * A value in an object or array.
+   * @param outer the node of the object or array
+   * @returns the offset after the value
+   */
+  protected abstract inside(
+    name: string | number | undefined,
+    at: number,
+    node: Node | undefined,
+    outer: Node | undefined,
+  ): number;
+
+  /** The content of the string between these offsets; undefined: it has none. */
+  protected abstract read(start: number, end: number): string | undefined;
+
+  /** Returns the offset after the value that begins at `at`. */
+  protected value(at: number, node: Node | undefined): number {
+    const first = this.text.charCodeAt(at);
+    if (first === QUOTE) {
+      if (node?.isValue === false) return this.wrong(at, node, 'a string');
+      const end = stringEnd(this.text, at);
+      this.string(at, end, node);
+      return end;
+    }
+    if (first === OPEN_OBJECT) {
+      if (node?.names.size === 0) return this.wrong(at, node, 'an object');
+      return this.members(at, (name, from) =>
+        this.inside(name, from, name === undefined ? name : node?.names.get(name), node),
+      );
+    }
+    if (first === OPEN_ARRAY) return this.#items(at, node);
+    const literal = this.text[at];
+    if (node === undefined || literal === 'n') return literalEnd(this.text, at);
+    return this.wrong(at, node, literal === 't' || literal === 'f' ? 'a boolean' : 'a number');
+  }
+
+  /** Calls back with each name, and the offset of its value, for the offset after the value. */
+  protected members(at: number, member: (name: string | undefined, at: number) => number): number {
+    const { text } = this;
+    let next = skipSpace(text, at + 1);
+    while (text.charCodeAt(next) !== CLOSE_OBJECT) {
+      const end = stringEnd(text, next);
+      const from = skipSpace(text, skipSpace(text, end) + 1);
+      next = this.#afterComma(member(this.read(next, end), from));
+    }
+    return next + 1;
+  }
+
+  #items(at: number, node: Node | undefined): number {
+    if (node !== undefined && node.every === undefined && node.indexes.size === 0)
+      return this.wrong(at, node, 'an array');
+    let next = skipSpace(this.text, at + 1);
+    for (let i = 0; this.text.charCodeAt(next) !== CLOSE_ARRAY; i++)
+      next = this.#afterComma(this.inside(i, next, node?.indexes.get(i) ?? node?.every, node));
+    return next + 1;
+  }
+
+  #afterComma(at: number): number {
+    const next = skipSpace(this.text, at);
+    return this.text.charCodeAt(next) === COMMA ? skipSpace(this.text, next + 1) : next;
+  }
+}
