@@ -86,12 +86,12 @@ async function readJson(
   hasRows: boolean,
 ): Promise<Beginning> {
   let bytes = start;
-  let at: number;
-  for (let length = -1; ; length = bytes.length) {
-    at = skipSpace(bytes.toString('latin1'), from);
-    if (at < bytes.length || bytes.length === length) break;
-    bytes = await readTo(input, bytes, bytes.length + 1);
+  const first = () => skipSpace(bytes.toString('latin1'), from);
+  for (let length = -1; first() === bytes.length && bytes.length > length; ) {
+    length = bytes.length;
+    bytes = await readTo(input, bytes, length + 1);
   }
+  const at = first();
   const isArray = bytes[at] === OPEN_ARRAY;
   const end = isArray ? at + 1 : from;
   // An array that ends here would have no row to complain about.

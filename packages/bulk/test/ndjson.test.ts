@@ -54,12 +54,14 @@ describe('paths', () => {
     ['a[-1]', 'no path at "[-1]"'],
     ['a[*', 'no path at "[*"'],
     ['a b]', 'no path at "]"'],
-    ['a["\\x"]', 'is not a JSON string'],
+    ['a["\\x"]', 'no path at "["'],
     ['a,a', 'names a twice'],
     ['a,a.b', 'names a and something inside it'],
     ['a.b,a', 'names a and something inside it'],
     ['a[0],a', 'names a and something inside it'],
     ['a[*],a', 'names a and something inside it'],
+    ['a[*],a[0].b', 'names a[*] and something inside it'],
+    ['a[*].b,a[0]', 'names a[0] and something inside it'],
   ])('%j is refused', async (fields, message) => {
     await expect(ndjson(row, fields)).rejects.toThrow(message);
   });
