@@ -53,12 +53,13 @@ const textsBelow = (folder: string, end: RegExp) =>
     .filter((name) => end.test(name))
     .map((name) => readText(join(folder, name)));
 
-test('troubleshooting.md quotes the program', () => {
+test('troubleshooting.md and errors.md quote the program', () => {
   const sources = ['src', 'packages'].flatMap((folder) => textsBelow(folder, /\.ts$/)).join('\n');
-  const quoted = [...readText('docs/troubleshooting.md').matchAll(/^- \*\*`([^`]+)`\*\*(.*)/gm)];
+  const text = readText('docs/troubleshooting.md') + readText('docs/errors.md');
+  const quoted = [...text.matchAll(/^- \*\*`([^`]+)`\*\*(.*)/gm)];
   const ours = quoted.filter(([, , rest]) => !rest!.startsWith(', from PostgreSQL'));
   expect(ours.length).toBeGreaterThan(15);
-  for (const [, text] of ours) expect(sources.includes(text!), text).toBe(true);
+  for (const [, quote] of ours) expect(sources.includes(quote!), quote).toBe(true);
 });
 
 test('the pieces of recipes.md are pieces of the examples, which tests run', () => {
