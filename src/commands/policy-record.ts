@@ -1,6 +1,6 @@
 import { nearest, type Path, pathText } from '#paths';
 import { CallerError, OperatorError } from '../errors.ts';
-import { collectFields, isObject, type JsonObject, parseBody, parseRecords } from '../http/data.ts';
+import { collectFields, isObject, type JsonObject, parseBody } from '../http/data.ts';
 import { RecordWalk } from '../http/record-walk.ts';
 import { isListOfValues } from '../http/request-data.ts';
 import type { DeclaredPolicy } from '../policy/policy.ts';
@@ -49,7 +49,7 @@ function bodyOf(text: string): string {
 
 function stringsOf(body: Buffer, policy: DeclaredPolicy): Strings[] {
   const rules = new PolicyRules({ ...policy, version: 1, tag: '' });
-  const { text, data } = rules.tree === undefined ? parseBody(body) : parseRecords(body);
+  const { text, data } = parseBody(body, rules.tree !== undefined);
   const isList = Array.isArray(data);
   const isPlain = rules.tree === undefined || isListOfValues(data, rules.tree);
   if (isPlain) collectFields(data as JsonObject, Infinity);

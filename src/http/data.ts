@@ -23,34 +23,27 @@ export interface ParsedBody<Data> {
 }
 
 /**
- * Parses a request body. A repeated name is an error, because JSON.parse would keep only the last
- * value.
+ * Parses a request body.
+ * @param takesList `data` may be a list of objects, too
  * @throws CallerError invalid_type
  */
-export function parseBody(body: Buffer): ParsedBody<JsonObject> {
-  const { text, data } = parseAny(body);
-  if (!isObject(data)) throw invalid('data: must be a JSON object');
-  return { text, data };
-}
-
-/** Like `parseBody`, but `data` may be a list of objects, too. */
-export function parseRecords(body: Buffer): ParsedBody<JsonObject | JsonObject[]> {
-  const { text, data } = parseAny(body);
+export function parseBody(body: Buffer): ParsedBody<JsonObject>;
+export function parseBody(body: Buffer, takesList: boolean): ParsedBody<JsonObject | JsonObject[]>;
+export function parseBody(body: Buffer, takesList = false): ParsedBody<JsonObject | JsonObject[]> {
+  const { text, json } = parseObject(body, 'a JSON object with "data"');
+  if (!Object.hasOwn(json, 'data')) throw invalid('data: is missing');
+  const { data } = json;
   if (isObject(data)) return { text, data };
+  if (!takesList) throw invalid('data: must be a JSON object');
   if (!Array.isArray(data)) throw invalid('data: must be a JSON object, or a list of objects');
   const wrong = data.findIndex((record) => !isObject(record));
   if (wrong !== -1) throw problem(['data', wrong], 'must be a JSON object: a record');
   return { text, data };
 }
 
-function parseAny(body: Buffer): ParsedBody<unknown> {
-  const { text, json: parsed } = parseObject(body, 'a JSON object with "data"');
-  if (!Object.hasOwn(parsed, 'data')) throw invalid('data: is missing');
-  return { text, data: parsed.data };
-}
-
 /**
- * Parses a JSON object.
+ * Parses a JSON object. A repeated name is an error, because JSON.parse would keep only the last
+ * value.
  * @param what the object, in words
  * @throws CallerError invalid_type
  */

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { pathText, Step } from '#paths';
+import { Step } from '#paths';
 import type { KindCounts } from '../metrics.ts';
 import type { Kind, PathNode, PolicyRules } from '../policy/rules.ts';
 import {
@@ -19,7 +19,6 @@ import {
   type JsonObject,
   jsonParts,
   parseBody,
-  parseRecords,
   replaceFields,
 } from './data.ts';
 import type { Exchange } from './exchange.ts';
@@ -33,19 +32,38 @@ export const MAX_TURN_BYTES = 262_144;
 /** What takes the place of a text: null where nothing was found. */
 export type Replacement = string | null;
 
-/** The strings of a request that are replaced. */
-export interface RequestValues {
-  readonly texts: readonly string[];
-  /** How the vault is asked; null: as without a policy. */
-  readonly view: View | null;
+/** The policy that a request is served by, and how the vault is asked. */
+export interface PolicyView {
   readonly rules: PolicyRules;
+  /** null: as without a policy. */
+  readonly view: View | null;
+}
+
+/** The strings of a request that are replaced. */
+export abstract class RequestValues implements PolicyView {
+  readonly texts: readonly string[];
+  readonly rules: PolicyRules;
+  readonly view: View | null;
+
+  constructor({ rules, view }: PolicyView, texts: readonly string[]) {
+    this.texts = texts;
+    this.rules = rules;
+    this.view = view;
+  }
+
   /** Strings that stay in clear, beside `texts`; undefined: the policy names no fields. */
-  readonly passed?: number | undefined;
-  kindOf(index: number): Kind;
+  get passed(): number | undefined {
+    return undefined;
+  }
+
+  kindOf(_index: number): Kind {
+    return this.rules.kind(DEFAULT_KIND);
+  }
+
   /** The place of a text, for messages: `data.customer.email`. */
-  pathOf(index: number): string;
+  abstract pathOf(index: number): string;
   /** `data` as JSON with the replacements. */
-  json(replacements: readonly Replacement[]): string;
+  abstract json(replacements: readonly Replacement[]): string;
 }
 
 /** Texts for the vault to look up. */
@@ -91,16 +109,16 @@ export async function dataOf(
   exchange: Exchange,
   body: Buffer,
 ): Promise<RequestData> {
-  const rules = await rulesFor(context, exchange);
-  const view = viewOf(rules, exchange.caller!.client);
-  const { text, data } = rules.tree === undefined ? parseBody(body) : parseRecords(body);
+  const policy = await policyFor(context, exchange);
+  const { rules } = policy;
+  const { text, data } = parseBody(body, rules.tree !== undefined);
   if (body.length > MAX_TURN_BYTES) await nextTurn();
   if (rules.tree === undefined || isListOfValues(data, rules.tree)) {
     const { fields, isReordered } = collectFields(data as JsonObject, context.valuesLimit);
     exchange.holdFields(context, fields.length);
-    if (!isReordered) return new PlainData(data as JsonObject, fields, view, rules);
+    if (!isReordered) return new PlainData(policy, data as JsonObject, fields);
     exchange.hold(context, body.length);
-    return new RecordData(text, new RecordWalk(text, ALL_STRINGS, KEPT_ORDER), view, rules);
+    return new RecordData(policy, text, new RecordWalk(text, ALL_STRINGS, KEPT_ORDER));
   }
   exchange.hold(context, body.length);
   const walk = new RecordWalk(text, rules, {
@@ -108,7 +126,7 @@ export async function dataOf(
     onUnnamed: (node, name) => warnOfNear(context, exchange, rules, node, name),
   });
   exchange.holdFields(context, walk.places.length);
-  return new RecordData(text, walk, view, rules);
+  return new RecordData(policy, text, walk);
 }
 
 /** The log names no field of a request, except one that a field of the policy nearly names. */
@@ -135,7 +153,7 @@ const KEPT_ORDER = { maxPlaces: Infinity, keepsBlank: true };
  * @throws CallerError as judgeCaller, or precondition_failed; InternalError when rights cannot be
  * read
  */
-export async function rulesFor(context: ServerContext, exchange: Exchange): Promise<PolicyRules> {
+export async function policyFor(context: ServerContext, exchange: Exchange): Promise<PolicyView> {
   const judged = judgeCaller(context, exchange);
   const current = context.policies.current();
   let rules = current as PolicyRules;
@@ -145,7 +163,7 @@ export async function rulesFor(context: ServerContext, exchange: Exchange): Prom
     [rules] = await Promise.all([current, judged]);
   }
   checkPrecondition(exchange, rules);
-  return rules;
+  return { rules, view: viewOf(rules, exchange.caller!.client) };
 }
 
 /** The values of a tokenize or look-up, ready for the vault. */
@@ -229,35 +247,29 @@ export function isListOfValues(
   return Object.keys(data).length === 1 && Array.isArray(data.values) && !names.has('values');
 }
 
-export function viewOf(rules: PolicyRules, client: Client): View | null {
+function viewOf(rules: PolicyRules, client: Client): View | null {
   if (rules.tag === undefined && client.space === DEFAULT_SPACE) return null;
   return { policy: rules.tag ?? NO_POLICY, line: rules.lineOf(client), space: client.space };
 }
 
 /** All strings of `data`, as texts without a path in a policy. */
-class PlainData implements RequestData {
-  readonly texts: readonly string[];
-  readonly view: View | null;
-  readonly rules: PolicyRules;
-  readonly passed: number | undefined;
+class PlainData extends RequestValues implements RequestData {
   readonly #data: JsonObject;
   readonly #fields: readonly Field[];
 
-  constructor(data: JsonObject, fields: readonly Field[], view: View | null, rules: PolicyRules) {
-    this.texts = fields.map((field) => field.text);
-    this.view = view;
-    this.rules = rules;
-    this.passed = rules.tree === undefined ? undefined : 0;
+  constructor(policy: PolicyView, data: JsonObject, fields: readonly Field[]) {
+    const texts = fields.map((field) => field.text);
+    super(policy, texts);
     this.#data = data;
     this.#fields = fields;
   }
 
-  kindOf(): Kind {
-    return this.rules.kind(DEFAULT_KIND);
+  override get passed(): number | undefined {
+    return this.rules.tree && 0;
   }
 
   pathOf(index: number): string {
-    return pathText(this.#stepTo(index));
+    return this.#stepTo(index).text;
   }
 
   pathBytes(index: number): number {
@@ -283,30 +295,28 @@ class PlainData implements RequestData {
   }
 }
 
-/** The strings that a policy replaces. Everything between them is copied byte for byte. */
-class RecordData implements RequestData {
-  readonly texts: readonly string[];
-  readonly view: View | null;
-  readonly rules: PolicyRules;
-  readonly passed: number | undefined;
+/** Strings at their places in the text. Everything between them is copied byte for byte. */
+class RecordData extends RequestValues implements RequestData {
   readonly #text: string;
   readonly #walk: RecordWalk;
 
-  constructor(text: string, walk: RecordWalk, view: View | null, rules: PolicyRules) {
-    this.texts = walk.places.map((place: Place) => place.text);
-    this.view = view;
-    this.rules = rules;
-    this.passed = rules.tree && walk.passed;
+  constructor(policy: PolicyView, text: string, walk: RecordWalk) {
+    const texts = walk.places.map((place: Place) => place.text);
+    super(policy, texts);
     this.#text = text;
     this.#walk = walk;
   }
 
-  kindOf(index: number): Kind {
+  override get passed(): number | undefined {
+    return this.rules.tree && this.#walk.passed;
+  }
+
+  override kindOf(index: number): Kind {
     return this.rules.kindAt(this.#walk.places[index]!.path);
   }
 
   pathOf(index: number): string {
-    return pathText(this.#walk.places[index]!.step);
+    return this.#walk.places[index]!.step.text;
   }
 
   pathBytes(index: number): number {

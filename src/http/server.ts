@@ -7,7 +7,6 @@ import { type Answer, Exchange } from './exchange.ts';
 import { checkProtocol } from './guards.ts';
 import { healthHandler, livenessHandler } from './health.ts';
 import { createListener } from './listener.ts';
-import { lookupHandler } from './lookup.ts';
 import { refuseUnparsed } from './parser-errors.ts';
 import { inTurn } from './pipelining.ts';
 import { policyHandler } from './policy.ts';
@@ -27,7 +26,7 @@ export function createHttpServer(context: ServerContext): Server {
   const handlers: Readonly<Record<string, Handler>> = {
     '/api/v1/tokenize': tokenizeHandler(context, dataOf),
     '/api/v1/detokenize': detokenizeHandler(context, dataOf),
-    '/api/v1/lookup': lookupHandler(context),
+    '/api/v1/lookup': tokenizeHandler(context, dataOf, 'lookup'),
     '/api/v1/text/tokenize': tokenizeHandler(context, textValuesOf),
     '/api/v1/text/detokenize': detokenizeHandler(context, textTokensOf, () => true),
     '/api/v1/policy': policyHandler(context),

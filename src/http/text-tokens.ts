@@ -1,19 +1,16 @@
-import type { Kind, PolicyRules } from '../policy/rules.ts';
-import type { View } from '../service/threads/messages.ts';
-import { DEFAULT_KIND } from '../types.ts';
 import type { ServerContext } from './context.ts';
 import { invalid, parseBody } from './data.ts';
 import type { Exchange } from './exchange.ts';
 import {
   type Asked,
   type Narrowed,
+  type PolicyView,
+  policyFor,
   type Replacement,
   type RequestData,
-  rulesFor,
-  viewOf,
+  RequestValues,
 } from './request-data.ts';
-import { TextOffsets } from './text-offsets.ts';
-import { textIn } from './text-values.ts';
+import { TextOffsets, textIn } from './text-values.ts';
 import { heldFrom, type Place, TokenFinder } from './token-finder.ts';
 
 /**
@@ -26,22 +23,19 @@ export async function textTokensOf(
   exchange: Exchange,
   body: Buffer,
 ): Promise<RequestData> {
-  const rules = await rulesFor(context, exchange);
+  const policy = await policyFor(context, exchange);
   const { data } = parseBody(body);
   const whole = textIn(data, ['text', 'more']);
   const { more = false } = data;
   if (typeof more !== 'boolean') throw invalid('data.more: must be true or false');
   exchange.hold(context, body.length);
-  const places = new TokenFinder(context.tokenSuffix, rules.textKinds).find(
-    whole,
-    context.valuesLimit,
-  );
-  if (places.length > context.valuesLimit)
-    throw invalid(`data.text: may have more than ${context.valuesLimit} tokens; send it in pieces`);
+  const { valuesLimit, tokenSuffix } = context;
+  const places = new TokenFinder(tokenSuffix, policy.rules.textKinds).find(whole, valuesLimit);
+  if (places.length > valuesLimit)
+    throw invalid(`data.text: may have more than ${valuesLimit} tokens; send it in pieces`);
   exchange.holdFields(context, places.length);
-  const end = more ? heldFrom(whole, places.at(-1)?.end ?? 0, context.tokenSuffix) : undefined;
-  const view = viewOf(rules, exchange.caller!.client);
-  return new TextCandidates({ whole, end }, places, view, rules);
+  const end = more ? heldFrom(whole, places.at(-1)?.end ?? 0, tokenSuffix) : undefined;
+  return new TextCandidates(policy, { whole, end }, places);
 }
 
 /** A text, and where the part begins that is held back; undefined: the text is complete. */
@@ -54,33 +48,23 @@ interface Text {
 type Stretch = Pick<Place, 'start' | 'end'>;
 
 /** What may be a token, each with where it begins and ends. */
-class TextTokens implements RequestData {
-  /** As they were sent. */
-  readonly texts: readonly string[];
-  readonly view: View | null;
-  readonly rules: PolicyRules;
+class TextTokens extends RequestValues implements RequestData {
   protected readonly text: Text;
   readonly #stretches: readonly Stretch[];
   #offsets: TextOffsets | undefined;
 
-  constructor(text: Text, stretches: readonly Stretch[], view: View | null, rules: PolicyRules) {
-    this.texts = stretches.map(({ start, end }) => text.whole.slice(start, end));
-    this.view = view;
-    this.rules = rules;
+  constructor(policy: PolicyView, text: Text, stretches: readonly Stretch[]) {
+    const texts = stretches.map(({ start, end }) => text.whole.slice(start, end));
+    super(policy, texts);
     this.text = text;
     this.#stretches = stretches;
-  }
-
-  kindOf(): Kind {
-    return this.rules.kind(DEFAULT_KIND);
   }
 
   /** As a slice, in code points: `data.text[5:19]`. */
   pathOf(index: number): string {
     const { start, end } = this.#stretches[index]!;
     this.#offsets ??= new TextOffsets(this.text.whole);
-    const offsets = this.#offsets;
-    return `data.text[${offsets.pointOf(start)}:${offsets.pointOf(end)}]`;
+    return `data.text[${this.#offsets.pointOf(start)}:${this.#offsets.pointOf(end)}]`;
   }
 
   pathBytes(index: number): number {
@@ -110,8 +94,8 @@ class TextTokens implements RequestData {
 class TextCandidates extends TextTokens {
   readonly #places: readonly Place[];
 
-  constructor(text: Text, places: readonly Place[], view: View | null, rules: PolicyRules) {
-    super(text, places, view, rules);
+  constructor(policy: PolicyView, text: Text, places: readonly Place[]) {
+    super(policy, text, places);
     this.#places = places;
   }
 
@@ -127,7 +111,7 @@ class TextCandidates extends TextTokens {
         texts: candidates.map(({ token }) => token),
         view,
         rules,
-        kindOf: (index) => candidates[index]!.kind ?? this.kindOf(),
+        kindOf: (index) => candidates[index]!.kind ?? this.kindOf(index),
       };
       open = open.filter((place, i) => {
         const { end, candidate } = this.#places[place]!;
@@ -137,7 +121,7 @@ class TextCandidates extends TextTokens {
         return false;
       });
     }
-    return { request: new TextTokens(this.text, stretches, view, rules), found };
+    return { request: new TextTokens(this, this.text, stretches), found };
   }
 }
 

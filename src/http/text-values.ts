@@ -1,10 +1,8 @@
 import type { Kind, PolicyRules } from '../policy/rules.ts';
-import type { View } from '../service/threads/messages.ts';
 import type { ServerContext } from './context.ts';
 import { checkText, invalid, isObject, type JsonObject, parseBody } from './data.ts';
 import type { Exchange } from './exchange.ts';
-import { type Replacement, type RequestValues, rulesFor, viewOf } from './request-data.ts';
-import { TextOffsets } from './text-offsets.ts';
+import { type PolicyView, policyFor, type Replacement, RequestValues } from './request-data.ts';
 
 const SPANS = 'data.spans';
 const NEEDED = 'a list of objects with start, end and kind';
@@ -29,7 +27,7 @@ export async function textValuesOf(
   exchange: Exchange,
   body: Buffer,
 ): Promise<RequestValues> {
-  const rules = await rulesFor(context, exchange);
+  const policy = await policyFor(context, exchange);
   const { data } = parseBody(body);
   const text = textIn(data, ['text', 'spans']);
   const { spans } = data;
@@ -38,8 +36,7 @@ export async function textValuesOf(
     throw invalid(`${SPANS}: has more than ${context.valuesLimit} spans; send shorter texts`);
   exchange.hold(context, body.length);
   exchange.holdFields(context, spans.length);
-  const read = readSpans(spans, new TextOffsets(text), rules);
-  return new TextValues(text, read, viewOf(rules, exchange.caller!.client), rules);
+  return new TextValues(policy, text, readSpans(spans, new TextOffsets(text), policy.rules));
 }
 
 /**
@@ -104,26 +101,19 @@ function kindIn(name: unknown, path: string, rules: PolicyRules): Kind {
   );
 }
 
-class TextValues implements RequestValues {
-  readonly texts: readonly string[];
-  readonly view: View | null;
-  readonly rules: PolicyRules;
+class TextValues extends RequestValues {
   readonly #text: string;
   readonly #spans: readonly Span[];
 
-  constructor(text: string, spans: readonly Span[], view: View | null, rules: PolicyRules) {
-    this.texts = spans.map(({ from, to, index }) => {
-      const value = text.slice(from, to);
-      checkText(value, ['data', 'spans', index]);
-      return value;
-    });
-    this.view = view;
-    this.rules = rules;
+  constructor(policy: PolicyView, text: string, spans: readonly Span[]) {
+    const texts = spans.map(({ from, to }) => text.slice(from, to));
+    super(policy, texts);
+    for (const [i, { index }] of spans.entries()) checkText(texts[i]!, ['data', 'spans', index]);
     this.#text = text;
     this.#spans = spans;
   }
 
-  kindOf(index: number): Kind {
+  override kindOf(index: number): Kind {
     return this.#spans[index]!.kind;
   }
 
@@ -147,3 +137,48 @@ class TextValues implements RequestValues {
     return JSON.stringify({ text: text + this.#text.slice(from), spans });
   }
 }
+
+/**
+ * Offsets of a text in code points, as most languages and finders of personal data count them, and
+ * in UTF-16 units, as JavaScript does.
+ */
+export class TextOffsets {
+  /** Number of code points. */
+  readonly length: number;
+  /** The unit where each code point begins, and the end; undefined: each has one unit. */
+  readonly #units: Uint32Array | undefined;
+
+  constructor(text: string) {
+    if (!SURROGATE.test(text)) {
+      this.length = text.length;
+      return;
+    }
+    const units = new Uint32Array(text.length + 1);
+    let length = 0;
+    for (let unit = 0; unit < text.length; unit += text.codePointAt(unit)! > 0xffff ? 2 : 1)
+      units[length++] = unit;
+    units[length] = text.length;
+    this.length = length;
+    this.#units = units.subarray(0, length + 1);
+  }
+
+  /** @param point 0 to `length` */
+  unitOf(point: number): number {
+    return this.#units === undefined ? point : this.#units[point]!;
+  }
+
+  /** @param unit where a code point begins or the text ends */
+  pointOf(unit: number): number {
+    const units = this.#units;
+    if (units === undefined) return unit;
+    let low = 0;
+    for (let high = this.length; low < high; ) {
+      const middle = (low + high) >> 1;
+      if (units[middle]! < unit) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+const SURROGATE = /[\ud800-\udfff]/;

@@ -69,8 +69,7 @@ export class TokenFinder {
   #placeAt(text: string, from: number, stemEnd: number, end: number): Place | undefined {
     const run = runStart(text, from, stemEnd, isInRun);
     const letters = stemEnd - runStart(text, from, stemEnd, isLetter);
-    const fits = this.#lengths.findIndex((length) => length <= letters);
-    const lengths = fits === -1 ? [] : this.#lengths.slice(fits);
+    const lengths = this.#lengths.filter((length) => length <= letters);
     const isWhole = run < stemEnd && stemEnd - run < MAX_STEM && !lengths.includes(stemEnd - run);
     if (lengths.length === 0 && !isWhole) return undefined;
     const start = isWhole ? run : stemEnd - lengths[0]!;

@@ -22,8 +22,7 @@ export class JsonTexts {
   constructor(root: PathNode, keepsBlank = false) {
     this.#root = root;
     this.#keepsBlank = keepsBlank;
-    // A node can be a step of two paths.
-    this.fields = [...new Map(valueNodes(root).map((node) => [node.path, node])).values()];
+    this.fields = valueNodes(root);
   }
 
   /** The paths of strings in the first text. */
@@ -57,7 +56,7 @@ export class JsonTexts {
 
 /** Finds the strings at the paths. Recursion is as deep as the paths. */
 class Walk extends JsonWalk<PathNode> implements Found {
-  readonly cells: Cell[] = [];
+  cells: Cell[] = [];
   readonly paths: string[] = [];
   problem: Problem | undefined;
   readonly #bytes: Buffer;
@@ -81,8 +80,21 @@ class Walk extends JsonWalk<PathNode> implements Found {
     return super.value(at, node);
   }
 
-  protected override inside(_name: unknown, at: number, node: PathNode | undefined): number {
-    return node === undefined ? valueEnd(this.text, at) : this.value(at, node);
+  protected override inside(
+    name: string | number | undefined,
+    at: number,
+    node: PathNode | undefined,
+    { every }: PathNode,
+  ): number {
+    if (node === undefined) return valueEnd(this.text, at);
+    const end = this.value(at, node);
+    // A path of one item, beside that of every item.
+    if (typeof name === 'number' && every !== undefined && every !== node) {
+      this.value(at, every);
+      const byStart = new Map(this.cells.map((cell) => [cell.start, cell]));
+      this.cells = [...byStart.values()].sort((one, other) => one.start - other.start);
+    }
+    return end;
   }
 
   protected override wrong(at: number, { path, isValue }: PathNode, type: JsonType): number {
@@ -114,9 +126,8 @@ class Walk extends JsonWalk<PathNode> implements Found {
     return text?.includes('\\') ? JSON.parse(`"${text}"`) : text;
   }
 
-  #note({ path, twin }: PathNode): void {
+  #note({ path }: PathNode): void {
     if (!this.paths.includes(path)) this.paths.push(path);
-    if (twin !== undefined) this.#note(twin);
   }
 }
 

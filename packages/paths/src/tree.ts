@@ -13,8 +13,6 @@ export interface PathNode {
   isValue: boolean;
   /** Whether no row need have the value: the path ends in `?`. */
   isOptional: boolean;
-  /** Another path that leads there: that of every item, for a single item. */
-  readonly twin?: PathNode;
 }
 
 /** The row in JSONPath: `$.email`, `$["full name"]`. */
@@ -40,10 +38,8 @@ export function parsePaths(text: string, isArray = false): PathNode {
     at = after(SPACES, text, path.end);
     if (at < text.length && text[at] !== ',') throw wrong(text, at, OPTION);
     addSteps(root, text.slice(0, path.end), start, path, OPTION);
-    if (at === text.length) break;
+    if (at === text.length) return root;
   }
-  joinTwins(root);
-  return root;
 }
 
 export function newTree(path = ''): PathNode {
@@ -125,35 +121,6 @@ function stepInto(node: PathNode, step: Steps[number], path: string): PathNode {
   const next = nodes.get(step) ?? newTree(path);
   nodes.set(step, next);
   return next;
-}
-
-/** Lets the paths of every item lead into the items that have paths of their own, too. */
-function joinTwins(node: PathNode): void {
-  const { every, indexes } = node;
-  if (every !== undefined)
-    for (const [index, one] of indexes) indexes.set(index, joined(one, every));
-  for (const next of stepsFrom(node)) joinTwins(next);
-}
-
-function joined(one: PathNode, other: PathNode): PathNode {
-  if (one.isValue !== other.isValue) throw overlap((one.isValue ? one : other).path, OPTION);
-  const every = one.every && other.every ? joined(one.every, other.every) : one.every;
-  return {
-    ...one,
-    names: joinedMaps(one.names, other.names),
-    indexes: joinedMaps(one.indexes, other.indexes),
-    every: every ?? other.every,
-    twin: other,
-  };
-}
-
-function joinedMaps<K>(nodes: Map<K, PathNode>, others: Map<K, PathNode>): Map<K, PathNode> {
-  const all = new Map(nodes);
-  for (const [key, other] of others) {
-    const one = nodes.get(key);
-    all.set(key, one === undefined ? other : joined(one, other));
-  }
-  return all;
 }
 
 function wrong(text: string, at: number, named: string): PathError {
