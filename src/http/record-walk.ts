@@ -32,7 +32,7 @@ const BLANK_LENGTH = 2;
  * Finds the strings that a policy replaces. The walk only skips what no path leads to, unless the
  * policy cares for strings elsewhere. It is as deep as the paths, or as MAX_DEPTH.
  */
-export class RecordWalk extends JsonWalk<PathNode> {
+export class RecordWalk extends JsonWalk {
   readonly places: Place[] = [];
   /** How many strings no path leads to, without those in `places`. */
   passed = 0;

@@ -121,7 +121,7 @@ export const LIMITS: readonly Mutant[] = [
   {
     id: 'walk-names-second',
     file: 'http/record-walk.ts',
-    old: '    this.#checked = Math.min(this.#checked, outer.depth);\n',
+    old: '    this.#checked = Math.min(this.#checked, within.depth);\n',
     new: '',
     promise: 'Each name on the way to a string has its bounds.',
     tests: ['unit/record-walk.test.ts'],

@@ -38,6 +38,7 @@ test('the mutation list has a hundred changes, with names of their own, in all r
     'http',
     'kek',
     'ops',
+    'paths',
     'policy',
     'process',
     'python',

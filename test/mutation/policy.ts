@@ -478,9 +478,9 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'record-number-left',
-    file: 'http/record-walk.ts',
-    old: "if (node !== undefined && first !== 'n') throw this.#wrong(node, given);",
-    new: '',
+    file: 'packages/paths/src/json-text.ts',
+    old: "if (node === undefined || literal === 'n') return",
+    new: "if (node === undefined || literal !== '') return",
     promise: 'A number at a path of the policy is refused, not left in clear.',
     tests: SERVICE,
     name: 'nothing stays in clear',
@@ -560,8 +560,8 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'elsewhere-not-counted',
     file: 'http/record-walk.ts',
-    old: 'if (isValue && end - start > BLANK_LENGTH) this.passed++;',
-    new: 'if (isValue && end - start > BLANK_LENGTH + 1) this.passed++;',
+    old: 'if (end - start > BLANK_LENGTH && !isName',
+    new: 'if (end - start > BLANK_LENGTH + 1 && !isName',
     promise: 'Every string that passes in clear is counted.',
     tests: WALK,
     name: 'pass replaces the named',

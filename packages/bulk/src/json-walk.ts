@@ -55,7 +55,7 @@ export class JsonTexts {
 }
 
 /** Finds the strings at the paths. Recursion is as deep as the paths. */
-class Walk extends JsonWalk<PathNode> implements Found {
+class Walk extends JsonWalk implements Found {
   cells: Cell[] = [];
   readonly paths: string[] = [];
   problem: Problem | undefined;

@@ -1,3 +1,5 @@
+import { hasItems, type PathNode } from './tree.ts';
+
 const QUOTE = 0x22;
 const COMMA = 0x2c;
 const COLON = 0x3a;
@@ -116,21 +118,13 @@ export function countParts(text: string, most: number): Parts {
   return parts;
 }
 
-/** A node of the paths that a walk goes along. */
-interface Steps<Node> {
-  readonly names: ReadonlyMap<string, Node>;
-  readonly indexes: ReadonlyMap<number, Node>;
-  readonly every: Node | undefined;
-  readonly isValue: boolean;
-}
-
 export type JsonType = 'an object' | 'an array' | 'a string' | 'a number' | 'a boolean';
 
 /**
  * Goes through a JSON text along paths, so that everything else can be copied as it is: numbers of
  * any size, and white space. JSON.parse has checked the text.
  */
-export abstract class JsonWalk<Node extends Steps<Node>> {
+export abstract class JsonWalk {
   protected readonly text: string;
 
   constructor(text: string) {
@@ -138,13 +132,13 @@ export abstract class JsonWalk<Node extends Steps<Node>> {
   }
 
   /** A string where the node is a value; undefined: no path leads there. */
-  protected abstract string(start: number, end: number, node: Node | undefined): void;
+  protected abstract string(start: number, end: number, node: PathNode | undefined): void;
 
   /**
    * A value that does not fit its node.
    * @returns the offset after it
    */
-  protected abstract wrong(at: number, node: Node, type: JsonType): number;
+  protected abstract wrong(at: number, node: PathNode, type: JsonType): number;
 
   /**
    * A value in an object or array.
@@ -154,15 +148,15 @@ export abstract class JsonWalk<Node extends Steps<Node>> {
   protected abstract inside(
     name: string | number | undefined,
     at: number,
-    node: Node | undefined,
-    outer: Node | undefined,
+    node: PathNode | undefined,
+    outer: PathNode | undefined,
   ): number;
 
   /** The content of the string between these offsets; undefined: it has none. */
   protected abstract read(start: number, end: number): string | undefined;
 
   /** Returns the offset after the value that begins at `at`. */
-  protected value(at: number, node: Node | undefined): number {
+  protected value(at: number, node: PathNode | undefined): number {
     const first = this.text.charCodeAt(at);
     if (first === QUOTE) {
       if (node?.isValue === false) return this.wrong(at, node, 'a string');
@@ -194,9 +188,8 @@ export abstract class JsonWalk<Node extends Steps<Node>> {
     return next + 1;
   }
 
-  #items(at: number, node: Node | undefined): number {
-    if (node !== undefined && node.every === undefined && node.indexes.size === 0)
-      return this.wrong(at, node, 'an array');
+  #items(at: number, node: PathNode | undefined): number {
+    if (node !== undefined && !hasItems(node)) return this.wrong(at, node, 'an array');
     let next = skipSpace(this.text, at + 1);
     for (let i = 0; this.text.charCodeAt(next) !== CLOSE_ARRAY; i++)
       next = this.#afterComma(this.inside(i, next, node?.indexes.get(i) ?? node?.every, node));

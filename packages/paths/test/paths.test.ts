@@ -1,0 +1,69 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { nearest, parsePaths, pathText, Step, stepsOf } from '../src/index.ts';
+
+const steps = fc.array(fc.oneof(fc.nat(), fc.string({ unit: 'binary' })), { minLength: 1 });
+
+describe('a path', () => {
+  test.each([
+    [['data', 'a', 'b-1', '_c'], 'data.a.b-1._c'],
+    [['data', 0, 12], 'data[0][12]'],
+    [['data', 'e mail', '1', ''], 'data["e mail"]["1"][""]'],
+    [['data', 'a"b\n'], 'data["a\\"b\\n"]'],
+    [['data', 'naïve'], 'data["naïve"]'],
+  ])('of %j is written %s', (path, text) => {
+    expect(pathText(path)).toBe(text);
+  });
+
+  test('leads where it was written for', () => {
+    fc.assert(
+      fc.property(steps, (path) => {
+        expect(stepsOf(pathText(['data', ...path]))).toEqual(['data', ...path]);
+      }),
+    );
+    expect(stepsOf('$.full name[*]["a.b"][0].c?')).toEqual(['full name', null, 'a.b', 0, 'c']);
+  });
+
+  test('has bytes in JSON that are known before it is made', () => {
+    fc.assert(
+      fc.property(steps, steps, (names, more) => {
+        const outer = names.reduce((up, one) => new Step(up, one), new Step(undefined, 'data'));
+        const step = more.reduce((up: Step, one) => new Step(up, one), outer);
+        for (const path of [outer, step, outer])
+          expect(path.jsonBytes + 2).toBe(Buffer.byteLength(JSON.stringify(pathText([...path]))));
+      }),
+    );
+  });
+});
+
+test.each([
+  ['', 'no path at its end'],
+  ['a,', 'no path at its end'],
+  ['.a', 'no path at ".a"'],
+  ['a..b', 'no path at "..b"'],
+  ['$..a', 'no path at "..a"'],
+  ['a?b', 'no path at "b"'],
+  ['a[b]', 'no path at "[b]"'],
+  ['a[-1]', 'no path at "[-1]"'],
+  ['a[*', 'no path at "[*"'],
+  ['a b]', 'no path at "]"'],
+  ['a["\\x"]', 'no path at "["\\x"]"'],
+  ['a,a', 'names a twice'],
+  ['a,a.b', 'names a and something inside it'],
+  ['a.b,a', 'names a and something inside it'],
+  ['a[0],a', 'names a and something inside it'],
+  ['a[*],a', 'names a and something inside it'],
+])('%j is refused', (fields, message) => {
+  expect(() => parsePaths(fields)).toThrow(message);
+});
+
+test.each([
+  ['emial', 'email'],
+  ['Email ', 'email'],
+  ['e-mail', 'email'],
+  ['phones', 'phone'],
+  ['ab', undefined],
+  ['telephone', undefined],
+])('%j is nearest to %j', (field, name) => {
+  expect(nearest(field, ['email', 'phone', 'xy'])).toBe(name);
+});
