@@ -1,4 +1,4 @@
-import { hasItems, isName, type JsonType, JsonWalk, Step, skipSpace, valueEnd } from '#paths';
+import { eachMember, hasItems, isName, type JsonType, JsonWalk, Step, skipSpace, valueEnd } from '#paths';
 import { inEach, type PathNode, type PolicyRules } from '../policy/rules.ts';
 import { checkName, checkText, problem, tooManyValues } from './data.ts';
 import { MAX_DEPTH } from './schema.ts';
@@ -50,8 +50,8 @@ export class RecordWalk extends JsonWalk {
     super(text);
     this.#elsewhere = elsewhere;
     this.#options = options;
-    this.members(skipSpace(text, 0), (name, at) => {
-      if (name !== 'data') return valueEnd(text, at);
+    eachMember(text, skipSpace(text, 0), (from, to, at) => {
+      if (this.read(from, to) !== 'data') return valueEnd(text, at);
       this.start = at;
       this.end = this.value(at, text[at] === '[' ? tree && inEach(tree) : tree);
       return this.end;

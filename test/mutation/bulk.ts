@@ -164,7 +164,7 @@ export const BULK: readonly Mutant[] = [
   {
     id: 'ndjson-number',
     file: 'packages/bulk/src/json-walk.ts',
-    old: 'this.problem ??= { field: path || undefined, reason };',
+    old: 'this.#problem ??= { field: path || undefined, reason };',
     new: '',
     promise: 'A number that a path names is told.',
     tests: ['packages/bulk/test/ndjson.test.ts'],

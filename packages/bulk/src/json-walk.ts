@@ -55,10 +55,10 @@ export class JsonTexts {
 }
 
 /** Finds the strings at the paths. Recursion is as deep as the paths. */
-class Walk extends JsonWalk implements Found {
-  cells: Cell[] = [];
-  readonly paths: string[] = [];
-  problem: Problem | undefined;
+class Walk extends JsonWalk {
+  #cells: Cell[] = [];
+  readonly #paths: string[] = [];
+  #problem: Problem | undefined;
   readonly #bytes: Buffer;
   readonly #keepsBlank: boolean;
 
@@ -70,7 +70,7 @@ class Walk extends JsonWalk implements Found {
 
   from(start: number, root: PathNode): Found {
     this.value(start, root);
-    return this;
+    return { cells: this.#cells, problem: this.#problem, paths: this.#paths };
   }
 
   protected override value(at: number, node: PathNode): number {
@@ -91,24 +91,22 @@ class Walk extends JsonWalk implements Found {
     // A path of one item, beside that of every item.
     if (typeof name === 'number' && every !== undefined && every !== node) {
       this.value(at, every);
-      const byStart = new Map(this.cells.map((cell) => [cell.start, cell]));
-      this.cells = [...byStart.values()].sort((one, other) => one.start - other.start);
+      const byStart = new Map(this.#cells.map((cell) => [cell.start, cell]));
+      this.#cells = [...byStart.values()].sort((one, other) => one.start - other.start);
     }
     return end;
   }
 
   protected override wrong(at: number, { path, isValue }: PathNode, type: JsonType): number {
-    const remedies = {
-      'an object': 'name fields inside it',
-      'an array': `write ${path}[*] for all its items`,
-    };
-    const reason =
-      type === 'a string'
-        ? 'is a string, and a field is named inside it'
-        : type === 'an object' || type === 'an array'
-          ? `is ${type}: ${isValue ? remedies[type] : 'the path does not fit'}`
-          : `is ${type}, not a string`;
-    this.problem ??= { field: path || undefined, reason };
+    const misfit = isValue ? undefined : 'the path does not fit';
+    const reason = {
+      'a string': 'is a string, and a field is named inside it',
+      'an object': `is an object: ${misfit ?? 'name fields inside it'}`,
+      'an array': `is an array: ${misfit ?? `write ${path}[*] for all its items`}`,
+      'a number': 'is a number, not a string',
+      'a boolean': 'is a boolean, not a string',
+    }[type];
+    this.#problem ??= { field: path || undefined, reason };
     return valueEnd(this.text, at);
   }
 
@@ -116,8 +114,8 @@ class Walk extends JsonWalk implements Found {
     const value = this.read(start, end);
     if (value === '' && !this.#keepsBlank) return;
     const reason = value === undefined ? NOT_UTF8 : valueProblem(value);
-    if (reason !== undefined) this.problem ??= { field: path, reason };
-    this.cells.push({ field: path, start, end, value: value ?? '', isQuoted: true });
+    if (reason !== undefined) this.#problem ??= { field: path, reason };
+    this.#cells.push({ field: path, start, end, value: value ?? '', isQuoted: true });
   }
 
   /** undefined: the bytes are not UTF-8. */
@@ -127,7 +125,7 @@ class Walk extends JsonWalk implements Found {
   }
 
   #note({ path }: PathNode): void {
-    if (!this.paths.includes(path)) this.paths.push(path);
+    if (!this.#paths.includes(path)) this.#paths.push(path);
   }
 }
 
@@ -144,10 +142,10 @@ function pathsIn(json: unknown): string[] {
 function paths(json: unknown, path: string, depth: number): string[] {
   if (typeof json === 'string') return [path];
   if (depth === MAX_DEPTH || typeof json !== 'object' || json === null) return [];
-  const isList = Array.isArray(json);
-  const members = Object.entries(json).filter(([name]) => isList || NAME.test(name));
-  return members.slice(0, MAX_PATHS).flatMap(([name, one]) => {
-    const named = path === '' ? name : `${path}.${name}`;
-    return paths(one, isList ? `${path}[*]` : named, depth + 1);
-  });
+  if (Array.isArray(json))
+    return json.slice(0, MAX_PATHS).flatMap((one) => paths(one, `${path}[*]`, depth + 1));
+  const named = Object.entries(json).filter(([name]) => NAME.test(name));
+  return named
+    .slice(0, MAX_PATHS)
+    .flatMap(([name, one]) => paths(one, path === '' ? name : `${path}.${name}`, depth + 1));
 }

@@ -2,7 +2,9 @@
 export type { Steps } from '#client/path';
 export {
   countParts,
+  eachMember,
   eachName,
+  hasItems,
   INCOMPLETE,
   isName,
   type JsonType,
@@ -14,7 +16,6 @@ export { distance, listed, MAX_WRONG, nearest, shownField, suggested } from './n
 export { type Path, pathText, Step } from './step.ts';
 export {
   addPath,
-  hasItems,
   newTree,
   PathError,
   type PathNode,

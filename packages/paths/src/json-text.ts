@@ -1,4 +1,4 @@
-import { hasItems, type PathNode } from './tree.ts';
+import type { PathNode } from './tree.ts';
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -118,6 +118,42 @@ export function countParts(text: string, most: number): Parts {
   return parts;
 }
 
+/**
+ * Calls back with the place of each name of an object, quotes included, and where its value begins,
+ * for the offset after the value. JSON.parse has checked the text.
+ * @returns the offset after the object that begins at `at`
+ */
+export function eachMember(
+  text: string,
+  at: number,
+  member: (start: number, end: number, value: number) => number,
+): number {
+  let next = skipSpace(text, at + 1);
+  while (text.charCodeAt(next) !== CLOSE_OBJECT) {
+    const end = stringEnd(text, next);
+    const value = skipSpace(text, skipSpace(text, end) + 1);
+    next = afterComma(text, member(next, end, value));
+  }
+  return next + 1;
+}
+
+/** Like `eachMember`, for the items of a list. */
+function eachItem(
+  text: string,
+  at: number,
+  item: (index: number, value: number) => number,
+): number {
+  let next = skipSpace(text, at + 1);
+  for (let i = 0; text.charCodeAt(next) !== CLOSE_ARRAY; i++)
+    next = afterComma(text, item(i, next));
+  return next + 1;
+}
+
+function afterComma(text: string, at: number): number {
+  const next = skipSpace(text, at);
+  return text.charCodeAt(next) === COMMA ? skipSpace(text, next + 1) : next;
+}
+
 export type JsonType = 'an object' | 'an array' | 'a string' | 'a number' | 'a boolean';
 
 /**
@@ -141,8 +177,8 @@ export abstract class JsonWalk {
   protected abstract wrong(at: number, node: PathNode, type: JsonType): number;
 
   /**
-   * A value in an object or array.
-   * @param outer the node of the object or array
+   * A value in an object or list.
+   * @param outer the node of the object or list
    * @returns the offset after the value
    */
   protected abstract inside(
@@ -157,47 +193,34 @@ export abstract class JsonWalk {
 
   /** Returns the offset after the value that begins at `at`. */
   protected value(at: number, node: PathNode | undefined): number {
-    const first = this.text.charCodeAt(at);
+    const { text } = this;
+    const first = text.charCodeAt(at);
     if (first === QUOTE) {
       if (node?.isValue === false) return this.wrong(at, node, 'a string');
-      const end = stringEnd(this.text, at);
+      const end = stringEnd(text, at);
       this.string(at, end, node);
       return end;
     }
     if (first === OPEN_OBJECT) {
       if (node?.names.size === 0) return this.wrong(at, node, 'an object');
-      return this.members(at, (name, from) =>
-        this.inside(name, from, name === undefined ? name : node?.names.get(name), node),
+      return eachMember(text, at, (start, end, from) => {
+        const name = this.read(start, end);
+        return this.inside(name, from, name === undefined ? name : node?.names.get(name), node);
+      });
+    }
+    if (first === OPEN_ARRAY) {
+      if (node !== undefined && !hasItems(node)) return this.wrong(at, node, 'an array');
+      return eachItem(text, at, (i, from) =>
+        this.inside(i, from, node?.indexes.get(i) ?? node?.every, node),
       );
     }
-    if (first === OPEN_ARRAY) return this.#items(at, node);
-    const literal = this.text[at];
-    if (node === undefined || literal === 'n') return literalEnd(this.text, at);
+    const literal = text[at];
+    if (node === undefined || literal === 'n') return literalEnd(text, at);
     return this.wrong(at, node, literal === 't' || literal === 'f' ? 'a boolean' : 'a number');
   }
+}
 
-  /** Calls back with each name, and the offset of its value, for the offset after the value. */
-  protected members(at: number, member: (name: string | undefined, at: number) => number): number {
-    const { text } = this;
-    let next = skipSpace(text, at + 1);
-    while (text.charCodeAt(next) !== CLOSE_OBJECT) {
-      const end = stringEnd(text, next);
-      const from = skipSpace(text, skipSpace(text, end) + 1);
-      next = this.#afterComma(member(this.read(next, end), from));
-    }
-    return next + 1;
-  }
-
-  #items(at: number, node: PathNode | undefined): number {
-    if (node !== undefined && !hasItems(node)) return this.wrong(at, node, 'an array');
-    let next = skipSpace(this.text, at + 1);
-    for (let i = 0; this.text.charCodeAt(next) !== CLOSE_ARRAY; i++)
-      next = this.#afterComma(this.inside(i, next, node?.indexes.get(i) ?? node?.every, node));
-    return next + 1;
-  }
-
-  #afterComma(at: number): number {
-    const next = skipSpace(this.text, at);
-    return this.text.charCodeAt(next) === COMMA ? skipSpace(this.text, next + 1) : next;
-  }
+/** Whether paths lead into a list there. */
+export function hasItems({ every, indexes }: PathNode): boolean {
+  return every !== undefined || indexes.size > 0;
 }

@@ -76,11 +76,6 @@ export function valueNodes(node: PathNode): PathNode[] {
   return node.isValue ? [node] : stepsFrom(node).flatMap(valueNodes);
 }
 
-/** Whether paths lead into a list there. */
-export function hasItems({ every, indexes }: PathNode): boolean {
-  return every !== undefined || indexes.size > 0;
-}
-
 function stepsFrom({ names, indexes, every }: PathNode): PathNode[] {
   return [...names.values(), ...indexes.values(), ...(every ? [every] : [])];
 }
