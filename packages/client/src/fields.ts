@@ -1,4 +1,4 @@
-import { isPlainObject, mustBeString, type Path, pathText, refused } from './data.ts';
+import { isPlainObject, type Place, pathTo, placeIn, refused, typeName, valueAt } from './data.ts';
 
 /** A name, an index, or every item of a list. */
 type Step = string | number | typeof EVERY;
@@ -11,123 +11,66 @@ interface Field {
   readonly isOptional: boolean;
 }
 
-/** A name, `[0]`, `[*]` or `["a name"]`, as in `standin tokenize --fields`. */
-const STEP =
-  /(?:\.?([^.,[\]"?\s](?:[^.,[\]"?]*[^.,[\]"?\s])?)|\[(?:(\d{1,15})|(\*)|("(?:[^"\\]|\\.)*"))\])/y;
+/** The steps of paths as in `standin tokenize --fields`: a name; `[0]`, `[*]` or `["a name"]`. */
+const NAME = String.raw`[^.,[\]"?\s](?:[^.,[\]"?]*[^.,[\]"?\s])?`;
+const BRACKETS = String.raw`\[(?:\d{1,15}|\*|"(?:[^"\\]|\\.)*")\]`;
+const STEP = new RegExp(`${BRACKETS}|${NAME}`, 'g');
+const PATH = new RegExp(`^(?:${NAME}|${BRACKETS})(?:\\.${NAME}|${BRACKETS})*\\??$`);
 
 /** @throws TypeError for a text that is no path */
 function parseField(text: unknown): Field {
   if (typeof text !== 'string') throw new TypeError('fields: must be a list of paths');
-  const steps: Step[] = [];
-  let at = 0;
-  STEP.lastIndex = 0;
-  for (let found = STEP.exec(text); found !== null; found = STEP.exec(text)) {
-    const [step, name, index, every, quoted] = found;
-    // The first name has no dot; a later name must have one.
-    if (name !== undefined && step.startsWith('.') === (at === 0)) break;
-    at = STEP.lastIndex;
-    if (name !== undefined) steps.push(name);
-    else if (every !== undefined) steps.push(EVERY);
-    else steps.push(index === undefined ? nameIn(quoted!, text) : Number(index));
-  }
-  const isOptional = text.endsWith('?');
-  if (at === 0 || at + Number(isOptional) !== text.length) throw noPath(text);
-  return { steps, isOptional };
-}
-
-function nameIn(quoted: string, text: string): string {
   try {
-    return JSON.parse(quoted);
+    const steps = PATH.test(text) ? text.match(STEP)!.map(stepOf) : [];
+    if (steps.length > 0) return { steps, isOptional: text.endsWith('?') };
   } catch {
-    throw noPath(text);
+    // A name with a wrong escape.
   }
-}
-
-function noPath(text: string): TypeError {
-  return new TypeError(
+  throw new TypeError(
     `fields: ${JSON.stringify(text)} is no path; write paths like email, customer.emails[*] or ["full name"]`,
   );
 }
 
-/** A container of the copy, which the caller does not have. */
-type Holder = Record<string | number, unknown>;
-
-interface Place {
-  readonly holder: Holder;
-  readonly name: string | number;
-  readonly path: string;
+function stepOf(step: string): Step {
+  if (step === '[*]') return EVERY;
+  // Other brackets are a JSON list of one.
+  return step.startsWith('[') ? JSON.parse(step)[0] : step;
 }
 
-/** The strings at some paths of a record, and a copy of the record to put other strings in. */
-export class FieldSelection {
-  readonly values: string[] = [];
-  readonly #places: Place[] = [];
-  readonly #root: Holder;
-  readonly #copies = new Set<unknown>();
-  readonly #taken = new Map<Holder, Set<string | number>>();
+/**
+ * The places of the strings at some paths of a record, or of each record of a list. The rest of the
+ * record stays as it is: only what is around these strings is copied.
+ * @throws TypeError for an invalid path; InvalidValueError with the path of the faulty value
+ */
+export function placesAt(root: Place, fields: readonly unknown[]): Place[] {
+  if (!Array.isArray(fields) || fields.length === 0)
+    throw new TypeError('fields: must be a list of at least one path');
+  const inList: Step[] = Array.isArray(valueAt(root)) ? [EVERY] : [];
+  const copies = new Set<unknown>();
+  // Two fields may lead to one place.
+  const found = new Map<string, Place>();
 
-  /**
-   * @param data a record, or a list of records that all have the fields
-   * @throws TypeError for an invalid path; InvalidValueError with the path of the faulty value
-   */
-  constructor(data: unknown, fields: readonly unknown[]) {
-    if (!Array.isArray(fields) || fields.length === 0)
-      throw new TypeError('fields: must be a list of at least one path');
-    this.#root = { data };
-    for (const { steps, isOptional } of fields.map(parseField)) {
-      const all: Step[] = Array.isArray(data) ? [EVERY, ...steps] : [...steps];
-      this.#walk(this.#root, ['data'], { steps: all, isOptional });
-    }
-  }
-
-  /** The copy with these strings in place of `values`. */
-  with(texts: readonly string[]): unknown {
-    this.#places.forEach(({ holder, name }, i) => {
-      holder[name] = texts[i];
-    });
-    return this.#root.data;
-  }
-
-  /** The path in the record of a path in `values`. */
-  readonly pathFor = (path: string): string | undefined =>
-    this.#places[Number(/^data\[(\d+)\]$/.exec(path)?.[1])]?.path;
-
-  /** @param path to a value of the holder; the steps lead on from there */
-  #walk(holder: Holder, path: Path, { steps, isOptional }: Field): void {
-    const name = path.at(-1)!;
-    const given = Object.hasOwn(holder, name) ? holder[name] : undefined;
+  const walk = (place: Place, { steps: [step, ...steps], isOptional }: Field): void => {
+    const given = valueAt(place);
     if (given === null || (given === undefined && isOptional)) return;
     if (given === undefined)
-      throw refused(path, 'is missing; if it may be, write a question mark after the field');
-    const [step, ...rest] = steps;
+      throw refused(place, 'is missing; if it may be, write a question mark after the field');
     if (step === undefined) {
-      this.#take(holder, name, path, given);
+      if (typeof given !== 'string')
+        throw refused(place, `must be a string, not ${typeName(given)}`);
+      found.set(pathTo(place), place);
       return;
     }
     const isList = typeof step !== 'string';
     if (isList !== Array.isArray(given) || !(isList || isPlainObject(given)))
-      throw refused(path, `must be ${isList ? 'a list' : 'a plain object'}, as the field says`);
-    const copy = this.#copied(holder, name, given);
-    const inner = step === EVERY ? Array.from(given as unknown[], (_, i) => i) : [step];
-    for (const one of inner) this.#walk(copy, [...path, one], { steps: rest, isOptional });
-  }
+      throw refused(place, `must be ${isList ? 'a list' : 'a plain object'}, as the field says`);
+    if (!copies.has(given)) place.holder[place.name] = isList ? [...(given as [])] : { ...given };
+    copies.add(valueAt(place));
+    const names = step === EVERY ? (given as []).keys() : [step];
+    for (const name of names) walk(placeIn(place, name), { steps, isOptional });
+  };
 
-  #take(holder: Holder, name: string | number, path: Path, given: unknown): void {
-    mustBeString(given, path);
-    // Two fields may lead to one place.
-    const taken = this.#taken.get(holder) ?? new Set();
-    if (taken.has(name)) return;
-    this.#taken.set(holder, taken.add(name));
-    this.values.push(given);
-    this.#places.push({ holder, name, path: pathText(path) });
-  }
-
-  /** The rest of the record stays as it is: only what is around a picked value is copied. */
-  #copied(holder: Holder, name: string | number, given: unknown): Holder {
-    if (this.#copies.has(given)) return given as Holder;
-    const copy = Array.isArray(given) ? [...given] : { ...(given as object) };
-    this.#copies.add(copy);
-    holder[name] = copy;
-    return copy as Holder;
-  }
+  for (const { steps, isOptional } of fields.map(parseField))
+    walk(root, { steps: [...inList, ...steps], isOptional });
+  return [...found.values()];
 }
