@@ -252,7 +252,7 @@ export const BULK: readonly Mutant[] = [
   {
     id: 'passed-in-clear',
     file: 'packages/client/src/replacement.ts',
-    old: '      checkPassed(this.#operation, answer);\n',
+    old: '    checkPassed(call.operation, answer);\n',
     new: '',
     promise: 'A client takes no answer that left strings of its list in clear.',
     tests: ['clients/typescript.test.ts'],

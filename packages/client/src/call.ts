@@ -1,12 +1,6 @@
-import { TimeoutError } from './errors.ts';
+import { type StandinError, TimeoutError } from './errors.ts';
 import { type Answer, type Failure, failureOf, networkFailure } from './failures.ts';
-import {
-  type CallOptions,
-  checkApiKey,
-  checkNumber,
-  type Fetch,
-  type Settings,
-} from './options.ts';
+import { type CallOptions, checkApiKey, checkNumber, type Settings } from './options.ts';
 
 /** Bounds of the random pause before an attempt: the bound doubles with each attempt. */
 const FIRST_PAUSE_MS = 100;
@@ -17,15 +11,16 @@ const LONGEST_PAUSE_MS = 5_000;
  */
 const SHORTEST_ATTEMPT_MS = 10_000;
 const SILENCE = { code: 'ETIMEDOUT' };
-const GET: Sent = { method: 'GET', headers: {} };
 
 type Headers = Readonly<Record<string, string>>;
-type Sent = Pick<Parameters<Fetch>[1], 'method' | 'headers' | 'body'>;
+type Sent = Omit<Parameters<Settings['fetch']>[1], 'signal' | 'redirect'>;
 
 /** One call of the application: all its requests, with one deadline. */
 export class Call {
-  readonly #settings: Settings;
-  readonly #operation: string;
+  readonly settings: Settings;
+  readonly operation: string;
+  /** Of each request, besides those of all calls. */
+  readonly #headers: Headers;
   readonly #timeoutMs: number;
   readonly #deadlineMs: number;
   readonly #end = new AbortController();
@@ -33,16 +28,22 @@ export class Call {
   readonly #caller: AbortSignal | undefined;
   /** Stops listening to the caller's signal. */
   readonly #leave: (() => void) | undefined;
-  /** The failure that caused the latest retry. */
-  #last: Failure | undefined;
+  /** What caused the latest retry. */
+  #last: StandinError | undefined;
 
   /** @throws TypeError for an invalid timeoutMs; the signal's reason if it is already aborted */
-  constructor(settings: Settings, operation: string, options: CallOptions = {}) {
+  constructor(
+    settings: Settings,
+    operation: string,
+    options: CallOptions = {},
+    headers: Headers = {},
+  ) {
     const { signal, timeoutMs = settings.timeoutMs } = options;
     this.#timeoutMs = checkNumber('timeoutMs', timeoutMs);
     signal?.throwIfAborted();
-    this.#settings = settings;
-    this.#operation = operation;
+    this.settings = settings;
+    this.#headers = headers;
+    this.operation = operation;
     this.#deadlineMs = performance.now() + this.#timeoutMs;
     this.#timer = setTimeout(() => this.#end.abort(), this.#timeoutMs);
     this.#caller = signal;
@@ -60,21 +61,26 @@ export class Call {
    * POSTs, or GETs without a body, until a request succeeds, or no retry can.
    * @throws StandinError; the reason of the caller's signal; what the function `apiKey` throws
    */
-  async send(path: string, body?: string, headers: Headers = {}): Promise<Answer> {
+  async send(body?: string): Promise<Answer> {
+    const { apiKey, onRetry } = this.settings;
     for (let attempts = 1; ; attempts++) {
-      const { apiKey } = this.#settings;
-      const key = typeof apiKey === 'string' ? apiKey : await this.#asked(apiKey, attempts);
-      const given = await this.#attempt(path, withKey(key, body, headers), attempts);
-      const failure = 'status' in given ? failureOf(this.#operation, given) : given;
+      const key = checkApiKey(await this.#unlessEnded(attempts - 1, apiKey()));
+      const authorization = `Bearer ${key}`;
+      const headers = { authorization, 'content-type': 'application/json', ...this.#headers };
+      const request =
+        body === undefined ? { method: 'GET', headers } : { method: 'POST', headers, body };
+      const given = await this.#attempt(`/api/v1/${this.operation}`, request, attempts);
+      const failure = 'status' in given ? failureOf(this.operation, given) : given;
       if (failure === undefined) return given as Answer;
+      const longestMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (attempts - 1));
       // With full jitter: callers that failed together do not retry together.
-      const pauseMs = failure.retryAfterMs + Math.random() * longestPause(attempts);
+      const pauseMs = failure.retryAfterMs + Math.random() * longestMs;
       // The failure tells more than a time-out at the deadline would.
       if (!failure.isPassing || performance.now() + pauseMs >= this.#deadlineMs)
         throw failure.error;
-      this.#last = failure;
-      this.#settings.onRetry({ error: failure.error, pauseMs });
-      await this.#pause(pauseMs, attempts);
+      this.#last = failure.error;
+      onRetry({ error: failure.error, pauseMs });
+      await this.#pause(attempts, pauseMs);
     }
   }
 
@@ -83,7 +89,7 @@ export class Call {
    * @throws StandinError without an answer; the reason of the caller's signal
    */
   async ask(path: string): Promise<Answer> {
-    const given = await this.#attempt(path, GET, 1);
+    const given = await this.#attempt(path, { method: 'GET', headers: {} }, 1);
     if ('status' in given) return given;
     throw given.error;
   }
@@ -92,87 +98,49 @@ export class Call {
     if (this.#end.signal.aborted) throw this.#ended(attempts - 1);
     const end = new AbortController();
     const leave = onAbort(this.#end.signal, () => end.abort());
-    const patienceMs = Math.max(SHORTEST_ATTEMPT_MS, this.#timeoutMs / 3);
-    const timer = setTimeout(() => end.abort(SILENCE), patienceMs);
+    const timeoutMs = Math.max(SHORTEST_ATTEMPT_MS, this.#timeoutMs / 3);
+    const timer = setTimeout(() => end.abort(SILENCE), timeoutMs);
     try {
-      const response = await this.#settings.fetch(this.#settings.url + path, {
+      const response = await this.settings.fetch(this.settings.url + path, {
         ...request,
         signal: end.signal,
         redirect: 'manual',
       });
-      return {
-        status: response.status,
-        text: await response.text(),
-        request_id: response.headers.get('x-request-id') ?? undefined,
-        retry_after: response.headers.get('retry-after') ?? undefined,
-        etag: response.headers.get('etag') ?? undefined,
-        strings: response.headers.get('standin-strings') ?? undefined,
-        attempts,
-      };
+      const { status, headers } = response;
+      return { status, text: await response.text(), headers, attempts };
     } catch (error) {
       if (this.#end.signal.aborted) throw this.#ended(attempts);
-      return networkFailure(this.#operation, error, attempts);
+      return networkFailure(this.operation, error, attempts);
     } finally {
       clearTimeout(timer);
       leave();
     }
   }
 
-  /** Asks the application for a JWT, until the call ends. */
-  async #asked(apiKey: () => string | Promise<string>, attempts: number): Promise<string> {
-    const { signal } = this.#end;
+  /** The result of work, unless the call ends before. */
+  async #unlessEnded<T>(attempts: number, work: T | Promise<T>): Promise<T> {
     let leave = () => {};
     const ended = new Promise<never>((_, reject) => {
-      leave = onAbort(signal, () => reject(this.#ended(attempts - 1)));
+      leave = onAbort(this.#end.signal, () => reject(this.#ended(attempts)));
     });
-    try {
-      return checkApiKey(await Promise.race([apiKey(), ended]));
-    } finally {
-      leave();
-    }
+    return Promise.race([work, ended]).finally(leave);
   }
 
-  async #pause(pauseMs: number, attempts: number): Promise<void> {
-    const { signal } = this.#end;
-    // Another request of this call may have ended the call.
-    if (signal.aborted) throw this.#ended(attempts);
-    await new Promise<void>((resolve) => {
-      const done = () => {
-        clearTimeout(timer);
-        leave();
-        resolve();
-      };
-      const timer = setTimeout(done, pauseMs);
-      const leave = onAbort(signal, done);
+  async #pause(attempts: number, pauseMs: number): Promise<void> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const pause = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, pauseMs);
     });
-    if (signal.aborted) throw this.#ended(attempts);
+    await this.#unlessEnded(attempts, pause).finally(() => clearTimeout(timer));
   }
 
   /** Why the call was over before an answer came. */
   #ended(attempts: number): unknown {
     if (this.#caller?.aborted) return this.#caller.reason;
-    const before = this.#last === undefined ? '' : `; last failure: ${this.#last.error.message}`;
-    const message = `${this.#operation}: no answer within ${this.#timeoutMs} ms${before}`;
-    return new TimeoutError(message, {
-      code: 'timeout',
-      attempts,
-      detail: this.#last?.error.detail,
-    });
+    const before = this.#last === undefined ? '' : `; last failure: ${this.#last.message}`;
+    const message = `${this.operation}: no answer within ${this.#timeoutMs} ms${before}`;
+    return new TimeoutError(message, { code: 'timeout', attempts, detail: this.#last?.detail });
   }
-}
-
-function withKey(key: string, body: string | undefined, headers: Headers): Sent {
-  const authorization = `Bearer ${key}`;
-  if (body === undefined) return { method: 'GET', headers: { authorization, ...headers } };
-  return {
-    method: 'POST',
-    headers: { authorization, 'content-type': 'application/json', ...headers },
-    body,
-  };
-}
-
-function longestPause(attempts: number): number {
-  return Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (attempts - 1));
 }
 
 const stops = new WeakMap<AbortSignal, Set<() => void>>();
@@ -183,6 +151,7 @@ const stops = new WeakMap<AbortSignal, Set<() => void>>();
  * @returns stops listening
  */
 function onAbort(signal: AbortSignal, stop: () => void): () => void {
+  if (signal.aborted) stop();
   const known = stops.get(signal);
   const all = known ?? new Set();
   if (known === undefined) {

@@ -1,4 +1,5 @@
 import {
+  type Facts,
   ForbiddenError,
   InvalidValueError,
   LimitError,
@@ -15,16 +16,11 @@ export interface Unapplied {
   readonly reason: 'unknown' | 'forbidden';
 }
 
+/** What `fetch` gives for an attempt. */
 export interface Answer {
   readonly status: number;
   readonly text: string;
-  readonly request_id: string | undefined;
-  /** The header Retry-After. */
-  readonly retry_after: string | undefined;
-  /** The header ETag. */
-  readonly etag: string | undefined;
-  /** The header Standin-Strings. */
-  readonly strings: string | undefined;
+  readonly headers: { get(name: string): string | null };
   /** How often the client sent the request before this answer. */
   readonly attempts: number;
 }
@@ -82,46 +78,47 @@ const REMEDIES: Record<number, string> = {
   503: 'the service is overloaded or draining',
 };
 
+const CLASSES: Readonly<Record<number, typeof StandinError>> = {
+  401: UnauthorizedError,
+  403: ForbiddenError,
+  408: UnavailableError,
+  429: LimitError,
+};
+
 const NOT_STANDIN =
   'this answer comes from a proxy or another server, not from Standin; is url the address of the service itself?';
 
 /** undefined: the answer is a success. */
 export function failureOf(operation: string, answer: Answer): Failure | undefined {
-  const { status, request_id: requestId, attempts } = answer;
+  const { status, headers } = answer;
   if (status === 200) return undefined;
   const body = parseBody(answer.text);
   const code = textOf(body.error, CODE) ?? 'bad_answer';
   const detail = textOf(body.message, DETAILS[code] ?? NO_DETAIL);
-  const circumstances = { code, status, requestId, attempts, detail };
-  const retryAfterMs = secondsOf(body.retry_after ?? answer.retry_after) * 1000;
+  const retryAfterMs = secondsOf(body.retry_after ?? headers.get('retry-after')) * 1000;
+  const remedy = code === 'bad_answer' ? NOT_STANDIN : REMEDIES[status];
+  const said = [`${operation}: ${status} ${code}`, detail, remedy];
+  const message = said.filter((part) => part !== undefined).join(': ');
+  const facts = { ...factsOf(answer), code, detail, ...(status === 429 && { retryAfterMs }) };
+  const error = errorOf(message, body.message, facts);
   const isPassing =
     PASSING.includes(status) || (status === 500 && detail === 'database unavailable');
-  const remedy = code === 'bad_answer' ? NOT_STANDIN : REMEDIES[status];
-  const says = [`${operation}: ${status} ${code}`, detail, remedy];
-  const message = says.filter((part) => part !== undefined).join(': ');
-  const error = errorOf(status, message, body.message, retryAfterMs, circumstances);
   return { error, isPassing, retryAfterMs };
 }
 
-function errorOf(
-  status: number,
-  message: string,
-  detail: unknown,
-  retryAfterMs: number,
-  circumstances: { code: string; status: number; attempts: number },
-): StandinError {
-  if (circumstances.code === 'invalid_type') {
-    const [, path = 'data', reason = 'is not acceptable'] = MESSAGE.exec(String(detail)) ?? [];
-    return new InvalidValueError(path, reason, circumstances);
+function factsOf({ status, headers, attempts }: Answer) {
+  return { status, requestId: headers.get('x-request-id') ?? undefined, attempts };
+}
+
+function errorOf(message: string, fault: unknown, facts: Facts & { status: number }): StandinError {
+  const { code, status } = facts;
+  if (code === 'invalid_type') {
+    const [, path = 'data', reason = 'is not acceptable'] = MESSAGE.exec(String(fault)) ?? [];
+    return new InvalidValueError(path, reason, facts);
   }
-  if (status === 401) return new UnauthorizedError(message, circumstances);
-  if (status === 403) {
-    const [, path, kind] = NO_RIGHT.exec(String(detail)) ?? [];
-    return new ForbiddenError(message, circumstances, path, kind);
-  }
-  if (status === 429) return new LimitError(message, retryAfterMs, circumstances);
-  if (status >= 500 || status === 408) return new UnavailableError(message, circumstances);
-  return new StandinError(message, circumstances);
+  const [, path, kind] = NO_RIGHT.exec(String(fault)) ?? [];
+  const Class = CLASSES[status] ?? (status >= 500 ? UnavailableError : StandinError);
+  return new Class(message, status === 403 ? { ...facts, path, kind } : facts);
 }
 
 /** Reasons that no retry cures: untrusted certificates, and ports that `fetch` refuses. */
@@ -140,23 +137,15 @@ export function networkFailure(operation: string, error: unknown, attempts: numb
 
 /** A status 200 without Standin's JSON, or with data of another structure than the request's. */
 export function badAnswer(operation: string, answer: Answer): StandinError {
-  const { status, request_id: requestId, attempts } = answer;
-  return new StandinError(`${operation}: the answer does not match the request: ${NOT_STANDIN}`, {
-    code: 'bad_answer',
-    status,
-    requestId,
-    attempts,
-  });
+  const message = `${operation}: the answer does not match the request: ${NOT_STANDIN}`;
+  return new StandinError(message, { ...factsOf(answer), code: 'bad_answer' });
 }
 
 /** @throws StandinError when a path of the policy begins with `values`, and strings passed by it */
 export function checkPassed(operation: string, answer: Answer): void {
-  if (!/passed=[1-9]/.test(answer.strings ?? '')) return;
-  const { status, request_id: requestId, attempts } = answer;
-  throw new StandinError(
-    `${operation}: the policy left strings in clear, because one of its paths begins with values; rename that field in the policy`,
-    { code: 'passed', status, requestId, attempts },
-  );
+  if (!/passed=[1-9]/.test(answer.headers.get('standin-strings') ?? '')) return;
+  const message = `${operation}: the policy left strings in clear, because one of its paths begins with values; rename that field in the policy`;
+  throw new StandinError(message, { ...factsOf(answer), code: 'passed' });
 }
 
 export const REASONS: readonly unknown[] = ['unknown', 'forbidden'];

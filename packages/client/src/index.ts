@@ -1,13 +1,5 @@
 /** The client of the service: `import { Standin } from 'standin/client'`. See docs/client.md. */
-export {
-  ForbiddenError,
-  InvalidValueError,
-  LimitError,
-  StandinError,
-  TimeoutError,
-  UnauthorizedError,
-  UnavailableError,
-} from './errors.ts';
+export * from './errors.ts';
 export type { Unapplied } from './failures.ts';
 export type {
   CallOptions,
@@ -19,12 +11,4 @@ export type {
 } from './options.ts';
 export { type Health, type Lenient, type PolicyInForce, Standin } from './standin.ts';
 export type { DetokenizedText, Span, TokenizedText } from './text.ts';
-export type {
-  Accepted,
-  Answered,
-  FieldOf,
-  Found,
-  JsonOnly,
-  Replaced,
-  StringsOnly,
-} from './types.ts';
+export type * from './types.ts';

@@ -79,7 +79,9 @@ export type FieldOptions<Field, Policy> = Policy extends true
     };
 
 /** Checked options, complete with defaults. */
-export type Settings = Readonly<Required<StandinOptions<boolean>>>;
+export type Settings = Readonly<Required<StandinOptions<boolean>>> & {
+  readonly apiKey: () => string | Promise<string>;
+};
 
 /** The longest delay that setTimeout supports. */
 const MAX_TIMEOUT_MS = 2_147_483_647;
@@ -99,14 +101,15 @@ export function checkOptions(options: StandinOptions<boolean>): Settings {
   const unknown = Object.keys(options).find((name) => !NAMES.includes(name));
   if (unknown !== undefined)
     throw new TypeError(`${unknown}: is not an option; the options are ${NAMES.join(', ')}`);
-  const { policy = false, fetch: own = globalThis.fetch, onRetry = () => {} } = options;
+  const { policy = false, fetch: own = globalThis.fetch, onRetry = () => {}, apiKey } = options;
+  if (typeof apiKey !== 'function') checkApiKey(apiKey);
   if (typeof policy !== 'boolean') throw new TypeError('policy: must be true or false');
   if (typeof own !== 'function')
     throw new TypeError('fetch: must be a function; pass one if the runtime has no fetch');
   if (typeof onRetry !== 'function') throw new TypeError('onRetry: must be a function');
   return {
     url: checkUrl(options.url),
-    apiKey: typeof options.apiKey === 'function' ? options.apiKey : checkApiKey(options.apiKey),
+    apiKey: typeof apiKey === 'function' ? apiKey : () => apiKey,
     policy,
     // The global fetch throws when it is called as a method of another object.
     fetch: (url, init) => own(url, init),

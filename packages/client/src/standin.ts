@@ -1,7 +1,7 @@
 import { Call } from './call.ts';
-import { inTermsOf } from './errors.ts';
+import { copyAt, refused, rootOf } from './data.ts';
 import { badAnswer, parseBody, type Unapplied } from './failures.ts';
-import { FieldSelection } from './fields.ts';
+import { placesAt } from './fields.ts';
 import {
   type CallOptions,
   checkOptions,
@@ -10,7 +10,7 @@ import {
   type Settings,
   type StandinOptions,
 } from './options.ts';
-import { type Operation, type Outcome, Replacement } from './replacement.ts';
+import { type Operation, type Outcome, replaceRecords, replaceStrings } from './replacement.ts';
 import {
   type DetokenizedText,
   detokenizeStream,
@@ -48,6 +48,10 @@ export interface PolicyInForce {
   /** Empty: every string is a `text`. */
   fields: readonly { path: string; kind: string }[];
 }
+
+const LENIENT = { prefer: 'handling=lenient' };
+/** Without a policy, the service would replace every string of a record. */
+const ANY_POLICY = { 'if-match': '*' };
 
 type AnyOptions = CallOptions & {
   readonly fields?: readonly unknown[];
@@ -128,13 +132,13 @@ export class Standin<Policy extends boolean = false> {
    * The tokens of a list of values, in the same order. With a policy, they are of the kind `text`.
    * Throws the errors of `tokenize`.
    */
-  tokenizeValues(values: readonly string[], options?: CallOptions): Promise<string[]> {
-    return this.#replaceValues('tokenize', values, options);
+  async tokenizeValues(values: readonly string[], options?: CallOptions): Promise<string[]> {
+    return (await this.#replace('tokenize', values, options, false)).data as string[];
   }
 
   /** The values of a list of tokens, in the same order. Throws the errors of `detokenize`. */
-  detokenizeValues(tokens: readonly string[], options?: CallOptions): Promise<string[]> {
-    return this.#replaceValues('detokenize', tokens, options);
+  async detokenizeValues(tokens: readonly string[], options?: CallOptions): Promise<string[]> {
+    return (await this.#replace('detokenize', tokens, options, false)).data as string[];
   }
 
   /**
@@ -173,98 +177,67 @@ export class Standin<Policy extends boolean = false> {
    * Asks the service for its health, without retries. Status `error` does not throw.
    * @throws StandinError without an answer of the service
    */
-  async health(options?: CallOptions): Promise<Health> {
-    const call = new Call(this.#settings, 'health', options);
-    try {
+  health(options?: CallOptions): Promise<Health> {
+    return this.#during('health', options, async (call) => {
       const answer = await call.ask('/health');
       const { status, timestamp, postgres, version } = parseBody(answer.text);
       if (status !== 'ok' && status !== 'error') throw badAnswer('health', answer);
       return { status, timestamp, postgres, version } as Health;
-    } finally {
-      call.close();
-    }
+    });
   }
 
   /**
    * The fields of the policy in force.
    * @throws StandinError: with the code `not_found`, the vault has no policy
    */
-  async policyInForce(options?: CallOptions): Promise<PolicyInForce> {
-    const call = new Call(this.#settings, 'policy', options);
-    try {
-      const answer = await call.send('/api/v1/policy');
+  policyInForce(options?: CallOptions): Promise<PolicyInForce> {
+    return this.#during('policy', options, async (call) => {
+      const answer = await call.send();
       const { version, fields } = parseBody(answer.text);
-      const { etag: tag } = answer;
+      const tag = answer.headers.get('etag');
       const isField = (one: { path?: unknown; kind?: unknown } | null) =>
         typeof one?.path === 'string' && typeof one.kind === 'string';
       const isPolicy =
         typeof version === 'number' && Array.isArray(fields) && fields.every(isField);
-      if (!isPolicy || tag === undefined) throw badAnswer('policy', answer);
+      if (!isPolicy || tag === null) throw badAnswer('policy', answer);
       return { version, tag, fields: fields.map(({ path, kind }) => ({ path, kind })) };
-    } finally {
-      call.close();
-    }
+    });
   }
 
   #post(options?: CallOptions): Post {
-    return async (operation, body) => {
-      const call = new Call(this.#settings, operation, options);
-      try {
-        return await call.send(`/api/v1/${operation}`, body);
-      } finally {
-        call.close();
-      }
-    };
+    return (operation, body) => this.#during(operation, options, (call) => call.send(body));
   }
 
-  #replace(operation: Operation, data: object, options: AnyOptions): Promise<Outcome> {
-    if (options.fields !== undefined)
-      return this.#replacePicked(operation, data, options.fields, options);
-    return this.#send(operation, options, (one) =>
-      this.policy ? one.ofRecords(data) : one.ofStrings(data),
-    );
-  }
-
-  async #replacePicked(
+  #replace(
     operation: Operation,
     data: object,
-    fields: readonly unknown[],
-    options: AnyOptions,
+    options: AnyOptions = {},
+    policy: boolean = this.policy,
   ): Promise<Outcome> {
-    if (this.policy)
-      throw new TypeError('fields: leave them out, because the policy names the fields');
-    const pick = new FieldSelection(data, fields);
-    try {
-      const { data: texts, unapplied } = await this.#send(operation, options, (one) =>
-        one.ofStrings(pick.values),
-      );
-      return {
-        data: pick.with(texts as string[]) as Outcome['data'],
-        unapplied: unapplied.map(({ path, reason }) => ({ path: pick.pathFor(path)!, reason })),
-      };
-    } catch (error) {
-      throw inTermsOf(error, pick.pathFor);
-    }
+    const { fields, lenient } = options;
+    const headers = { ...(policy && ANY_POLICY), ...(lenient === true && LENIENT) };
+    const work = (call: Call) => {
+      if (typeof data !== 'object' || data === null)
+        throw refused('data', 'must be an object or a list');
+      if (policy && fields !== undefined)
+        throw new TypeError('fields: leave them out, because the policy names the fields');
+      if (policy) return replaceRecords(call, data);
+      const root = rootOf(data);
+      const places = fields === undefined ? copyAt(root) : placesAt(root, fields);
+      return replaceStrings(call, root, places);
+    };
+    return this.#during(operation, options, work, headers);
   }
 
-  async #replaceValues(
-    operation: Operation,
-    texts: readonly string[],
-    options: CallOptions = {},
-  ): Promise<string[]> {
-    const { data } = await this.#send(operation, options, (one) => one.ofStrings(texts));
-    return data as string[];
-  }
-
-  async #send(
-    operation: Operation,
-    options: AnyOptions,
-    work: (replacement: Replacement) => Promise<Outcome>,
-  ): Promise<Outcome> {
-    const call = new Call(this.#settings, operation, options);
+  async #during<T>(
+    operation: string,
+    options: CallOptions | undefined,
+    work: (call: Call) => Promise<T>,
+    headers: Record<string, string> = {},
+  ): Promise<T> {
+    const call = new Call(this.#settings, operation, options, headers);
     try {
-      const isLenient = options.lenient === true;
-      return await work(new Replacement(call, operation, this.#settings, isLenient));
+      return await work(call);
     } finally {
       call.close();
     }

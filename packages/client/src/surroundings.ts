@@ -4,11 +4,7 @@ export const IN_A_BROWSER =
 
 /** False in Node, Deno and Bun, even with a simulated DOM such as jsdom. */
 export function isBrowser(): boolean {
-  const { window, document, Deno, Bun, process } = globalThis as {
-    window?: unknown;
-    document?: unknown;
-    Deno?: unknown;
-    Bun?: unknown;
+  const { window, document, Deno, Bun, process } = globalThis as Record<string, unknown> & {
     process?: { versions?: { node?: string } };
   };
   const isServer = Deno ?? Bun ?? process?.versions?.node;

@@ -25,7 +25,6 @@ export interface DetokenizedText {
 /** Sends a body. Rejects with a StandinError. */
 export type Post = (operation: string, body: string) => Promise<Answer>;
 
-const TOKENIZE = 'text/tokenize';
 const DETOKENIZE = 'text/detokenize';
 
 /** The service counts in code points. @throws InvalidValueError for a span outside the text */
@@ -34,33 +33,31 @@ export async function tokenizeText(
   text: string,
   spans: readonly Span[],
 ): Promise<TokenizedText> {
-  const points = pointsOf(text);
+  const points = new Map(unitsOf(text).map((unit, point) => [unit, point]));
   const counted = spans.map(({ start, end, kind }, i) => {
-    const [from = -1, to = -1] = [points[start], points[end]];
-    if (from < 0 || to <= from)
+    const [from, to] = [points.get(start), points.get(end)];
+    if (from === undefined || to === undefined || to <= from)
       throw refused(
-        ['data', 'spans', i],
+        `data.spans[${i}]`,
         `start must be below end, end at most ${text.length}, and neither in a surrogate pair`,
       );
     return { start: from, end: to, kind };
   });
-  const answer = await post(TOKENIZE, JSON.stringify({ data: { text, spans: counted } }));
-  const { data } = parseBody(answer.text) as { data?: Partial<TokenizedText> };
-  if (typeof data?.text !== 'string' || !Array.isArray(data.spans))
-    throw badAnswer(TOKENIZE, answer);
+  const { answer, data } = await asked(post, 'text/tokenize', { text, spans: counted });
+  if (!Array.isArray(data.spans)) throw badAnswer('text/tokenize', answer);
   const units = unitsOf(data.text);
-  const found = data.spans.map(({ start, end, kind }) => ({
+  const unitsAt = ({ start, end, kind }: Span) => ({
     start: units[start]!,
     end: units[end]!,
     kind,
-  }));
-  return { text: data.text, spans: found };
+  });
+  return { text: data.text, spans: data.spans.map(unitsAt) };
 }
 
 const PLACE = /^data\.text\[(\d+):(\d+)\]$/;
 
 export async function detokenizeText(post: Post, text: string): Promise<DetokenizedText> {
-  const { answer, data, unapplied } = await restored(post, { text });
+  const { answer, data, unapplied } = await asked(post, DETOKENIZE, { text });
   const units = unitsOf(text);
   const places = unapplied.map(({ path, reason }) => {
     const [start, end] = (PLACE.exec(path) ?? []).slice(1).map((point) => units[Number(point)]);
@@ -78,48 +75,30 @@ export async function* detokenizeStream(
   let held = '';
   for await (const chunk of chunks) {
     const piece = held + chunk;
-    const end = wholeLength(piece);
-    const { data } = await restored(post, { text: piece.slice(0, end), more: true });
+    // Half of a surrogate pair waits for the other.
+    const end = piece.length - (/[\ud800-\udbff]$/.test(piece) ? 1 : 0);
+    const request = { text: piece.slice(0, end), more: true };
+    const { data } = await asked(post, DETOKENIZE, request);
     held = data.rest + piece.slice(end);
     if (data.text !== '') yield data.text;
   }
-  if (held !== '') yield (await restored(post, { text: held })).data.text;
+  if (held !== '') yield (await asked(post, DETOKENIZE, { text: held })).data.text;
 }
 
-async function restored(post: Post, request: { text: string; more?: true }) {
-  const answer = await post(DETOKENIZE, JSON.stringify({ data: request }));
-  const { data, unapplied = [] } = parseBody(answer.text) as {
-    data?: { text?: unknown; rest?: unknown };
-    unapplied?: readonly Unapplied[];
-  };
-  const { text, rest = '' } = data ?? {};
+async function asked(post: Post, operation: string, request: object) {
+  const answer = await post(operation, JSON.stringify({ data: request }));
+  const { data, unapplied = [] } = parseBody(answer.text);
+  const { text, rest = '', spans } = (data ?? {}) as Record<string, unknown>;
   if (typeof text !== 'string' || typeof rest !== 'string' || !Array.isArray(unapplied))
-    throw badAnswer(DETOKENIZE, answer);
-  return { answer, data: { text, rest }, unapplied: unapplied as readonly Unapplied[] };
-}
-
-/** Where half of a surrogate pair begins at the end of a piece, else the end. */
-function wholeLength(piece: string): number {
-  return piece.length - (/[\ud800-\udbff]$/.test(piece) ? 1 : 0);
-}
-
-/** The code point at each unit, and the end; -1: in a surrogate pair. */
-function pointsOf(text: string): Int32Array {
-  const points = new Int32Array(text.length + 1).fill(-1);
-  unitsOf(text).forEach((unit, point) => {
-    points[unit] = point;
-  });
-  return points;
+    throw badAnswer(operation, answer);
+  return { answer, data: { text, rest, spans }, unapplied: unapplied as readonly Unapplied[] };
 }
 
 /** The unit where each code point begins, and the end. */
 function unitsOf(text: string): number[] {
-  const units: number[] = [];
   let unit = 0;
-  for (const point of text) {
-    units.push(unit);
+  return [...text, ''].map((point) => {
     unit += point.length;
-  }
-  units.push(unit);
-  return units;
+    return unit - point.length;
+  });
 }

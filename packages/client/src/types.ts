@@ -15,36 +15,27 @@ export type Replaced<T> = T extends string
       ? { [Name in keyof T]: Replaced<T[Name]> }
       : T;
 
-/**
- * `T & StringsOnly<T>` is T if T consists of strings, and `never` at every other place. A type that
- * refers to itself extends Strings as a whole, so the compiler need not recurse through it.
- */
-export type StringsOnly<T> = [T] extends [Strings] ? unknown : OnlyStrings<T>;
-
-type Strings = string | undefined | readonly Strings[] | { readonly [name: string]: Strings };
-
-/** For interfaces, which have no index signature and so never extend Strings. */
-type OnlyStrings<T> = T extends string | undefined
-  ? T
-  : T extends (...args: never) => unknown
-    ? never
-    : T extends object
-      ? { [Name in keyof T]: OnlyStrings<T[Name]> }
-      : never;
+/** `T & StringsOnly<T>` is T if T consists of strings, and `never` at every other place. */
+export type StringsOnly<T> = Only<T, string | undefined>;
 
 /** `T & JsonOnly<T>` is T if T consists of JSON and bigints, and `never` at every other place. */
-export type JsonOnly<T> = [T] extends [Json] ? unknown : OnlyJson<T>;
+export type JsonOnly<T> = Only<T, string | number | bigint | boolean | null | undefined>;
 
-type Scalar = string | number | bigint | boolean | null | undefined;
-type Json = Scalar | readonly Json[] | { readonly [name: string]: Json };
+/**
+ * A type that refers to itself extends Tree as a whole, so the compiler need not recurse through
+ * it.
+ */
+type Only<T, Leaf> = [T] extends [Tree<Leaf>] ? unknown : OnlyLeaves<T, Leaf>;
 
-/** For interfaces, as OnlyStrings. */
-type OnlyJson<T> = T extends Scalar
+type Tree<Leaf> = Leaf | readonly Tree<Leaf>[] | { readonly [name: string]: Tree<Leaf> };
+
+/** For interfaces, which have no index signature and so never extend Tree. */
+type OnlyLeaves<T, Leaf> = T extends Leaf
   ? T
   : T extends (...args: never) => unknown
     ? never
     : T extends object
-      ? { [Name in keyof T]: OnlyJson<T[Name]> }
+      ? { [Name in keyof T]: OnlyLeaves<T[Name], Leaf> }
       : never;
 
 /** What a call with `fields` takes; without them (Field is never), with or without a policy. */
@@ -54,11 +45,7 @@ export type Accepted<T, Field, Policy> = [Field] extends [never]
     : StringsOnly<T>
   : unknown;
 /** Its answer. */
-export type Answered<T, Field, Policy> = [Field] extends [never]
-  ? Policy extends true
-    ? T
-    : Replaced<T>
-  : T;
+export type Answered<T, Field, Policy> = [Field, Policy] extends [never, false] ? Replaced<T> : T;
 
 /** T as look-up answers: null where a value has no token. */
 export type Found<T> = T extends string

@@ -24,18 +24,9 @@ from .errors import (
 class Answer(NamedTuple):
     status: int
     body: bytes
-    request_id: str | None
-    retry_after: str | None
-    """The header Retry-After."""
-    tag: str | None
-    """The header ETag."""
-    strings: str | None
-    """The header Standin-Strings."""
-
-
-def answer_of(response: httpx.Response, body: bytes) -> Answer:
-    names = ("x-request-id", "retry-after", "etag", "standin-strings")
-    return Answer(response.status_code, body, *map(response.headers.get, names))
+    headers: httpx.Headers
+    attempts: int = 1
+    """How often the client sent the request before this answer."""
 
 
 class NoAnswer(NamedTuple):
@@ -121,39 +112,39 @@ _NOT_STANDIN = (
 )
 
 
-def failure_of(operation: str, answer: Answer, attempts: int) -> Failure | None:
+_CLASSES = {401: UnauthorizedError, 403: ForbiddenError, 408: UnavailableError, 429: LimitError}
+
+
+def failure_of(operation: str, answer: Answer) -> Failure | None:
     """None: the answer is a success."""
-    if answer.status == 200:
-        return None
     status, body = answer.status, parse_body(answer.body)
+    if status == 200:
+        return None
     code = _text_of(body.get("error"), _CODE) or "bad_answer"
     detail = _text_of(body.get("message"), re.compile(_DETAILS.get(code, "(?!)"), re.ASCII))
+    retry_after_s = _seconds_of(body.get("retry_after", answer.headers.get("retry-after")))
     remedy = _NOT_STANDIN if code == "bad_answer" else _REMEDIES.get(status)
     said = (f"{operation}: {status} {code}", detail, remedy)
-    error = _class_of(status)(
-        ": ".join(part for part in said if part is not None),
-        code=code,
-        status=status,
-        request_id=answer.request_id,
-        attempts=attempts,
-        detail=detail,
-    )
+    facts = {**_facts_of(answer), "code": code, "detail": detail}
+    error: StandinError
     if code == "invalid_type":
         found = _MESSAGE.fullmatch(str(body.get("message")))
         path, reason = found.groups() if found else ("data", "is not acceptable")
-        error = InvalidValueError.at(path, reason, error)
+        error = InvalidValueError.at(path, reason, facts)
+    else:
+        kind = _CLASSES.get(status, UnavailableError if status >= 500 else StandinError)
+        error = kind(": ".join(part for part in said if part is not None), **facts)
     if isinstance(error, ForbiddenError) and (found := _NO_RIGHT.fullmatch(detail or "")):
         error.path, error.kind = found.groups()
-    retry_after_s = _seconds_of(body.get("retry_after", answer.retry_after))
     if isinstance(error, LimitError):
         error.retry_after_s = retry_after_s
     is_passing = status in _PASSING or (status == 500 and detail == "database unavailable")
     return Failure(error, is_passing, retry_after_s)
 
 
-def _class_of(status: int) -> type[StandinError]:
-    classes = {401: UnauthorizedError, 403: ForbiddenError, 429: LimitError, 408: UnavailableError}
-    return classes.get(status, UnavailableError if status >= 500 else StandinError)
+def _facts_of(answer: Answer) -> dict[str, Any]:
+    request_id = answer.headers.get("x-request-id")
+    return {"status": answer.status, "request_id": request_id, "attempts": answer.attempts}
 
 
 def network_failure(operation: str, given: NoAnswer, attempts: int) -> Failure:
@@ -167,27 +158,19 @@ def network_failure(operation: str, given: NoAnswer, attempts: int) -> Failure:
 
 def bad_answer(operation: str, answer: Answer) -> StandinError:
     """A status 200 without Standin's JSON, or with another structure than the request's."""
-    return StandinError(
-        f"{operation}: the answer does not match the request: {_NOT_STANDIN}",
-        code="bad_answer",
-        status=answer.status,
-        request_id=answer.request_id,
-        attempts=1,
-    )
+    message = f"{operation}: the answer does not match the request: {_NOT_STANDIN}"
+    return StandinError(message, **_facts_of(answer), code="bad_answer")
 
 
 def check_passed(operation: str, answer: Answer) -> None:
     """Raises StandinError when a path of the policy begins with `values`, and strings passed."""
-    if not re.search("passed=[1-9]", answer.strings or ""):
+    if not re.search("passed=[1-9]", answer.headers.get("standin-strings", "")):
         return
-    raise StandinError(
+    message = (
         f"{operation}: the policy left strings in clear, because one of its paths begins with"
-        " values; rename that field in the policy",
-        code="passed",
-        status=answer.status,
-        request_id=answer.request_id,
-        attempts=1,
+        " values; rename that field in the policy"
     )
+    raise StandinError(message, **_facts_of(answer), code="passed")
 
 
 class Unapplied(NamedTuple):

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
-from types import TracebackType
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from typing import Any, TypeVar, overload
 
 import httpx
 
-from ._answers import TIMED_OUT, Answer, NoAnswer, answer_of, no_answer
-from ._call import Attempt, Given, Health, Steps
-from ._client import Client, Record
-from ._policy import PolicyInForce, PolicyQuery
-from ._replace import HealthCheck, Lenient, Work
+from ._answers import TIMED_OUT, Answer, NoAnswer, no_answer
+from ._call import Attempt, Given, Health, Steps, Work, one_request
+from ._client import AnyRecord, Client, Fields, Record, Seconds
+from ._policy import PolicyInForce, policy_in_force
+from ._replace import Lenient
 from ._text import (
+    DETOKENIZE,
+    TOKENIZE,
     DetokenizedText,
     Span,
-    TextDetokenization,
-    TextPiece,
-    TextTokenization,
     TokenizedText,
+    detokenize_piece,
+    detokenize_text,
+    tokenize_text,
 )
 
 T = TypeVar("T")
@@ -34,108 +35,82 @@ class AsyncStandin(Client[httpx.AsyncClient]):
     _loop: asyncio.AbstractEventLoop | None = None
 
     async def tokenize(
-        self,
-        data: Record,
-        *,
-        fields: Sequence[str] | None = None,
-        timeout_s: float | None = None,
+        self, data: Record, *, fields: Fields = None, timeout_s: Seconds = None
     ) -> Record:
         """See `Standin`."""
-        return await self._run(self._replacing("tokenize", data, fields, timeout_s))
+        return (await self._run(self._replacing("tokenize", data, fields, timeout_s))).data
 
     async def detokenize(
-        self,
-        data: Record,
-        *,
-        fields: Sequence[str] | None = None,
-        timeout_s: float | None = None,
+        self, data: Record, *, fields: Fields = None, timeout_s: Seconds = None
     ) -> Record:
         """See `Standin`."""
-        return await self._run(self._replacing("detokenize", data, fields, timeout_s))
+        return (await self._run(self._replacing("detokenize", data, fields, timeout_s))).data
 
     async def detokenize_lenient(
-        self,
-        data: Record,
-        *,
-        fields: Sequence[str] | None = None,
-        timeout_s: float | None = None,
+        self, data: Record, *, fields: Fields = None, timeout_s: Seconds = None
     ) -> Lenient[Record]:
         """See `Standin`."""
-        return await self._run(self._leniently(data, fields, timeout_s))
+        return await self._run(self._replacing("detokenize", data, fields, timeout_s, True))
 
     @overload
-    async def lookup(
-        self, data: list[str], *, timeout_s: float | None = None
-    ) -> list[str | None]: ...
+    async def lookup(self, data: list[str], *, timeout_s: Seconds = None) -> list[str | None]: ...
     @overload
     async def lookup(
-        self,
-        data: dict[str, str],
-        *,
-        fields: Sequence[str] | None = None,
-        timeout_s: float | None = None,
+        self, data: dict[str, str], *, fields: Fields = None, timeout_s: Seconds = None
     ) -> dict[str, str | None]: ...
     @overload
     async def lookup(
-        self,
-        data: Mapping[str, object] | list[Any],
-        *,
-        fields: Sequence[str] | None = None,
-        timeout_s: float | None = None,
+        self, data: AnyRecord, *, fields: Fields = None, timeout_s: Seconds = None
     ) -> Any: ...
     async def lookup(
-        self,
-        data: Mapping[str, object] | list[Any],
-        *,
-        fields: Sequence[str] | None = None,
-        timeout_s: float | None = None,
+        self, data: AnyRecord, *, fields: Fields = None, timeout_s: Seconds = None
     ) -> Any:
         """See `Standin`."""
-        return await self._run(self._replacing("lookup", data, fields, timeout_s))
+        return (await self._run(self._replacing("lookup", data, fields, timeout_s))).data
 
     async def tokenize_values(
-        self, values: Iterable[str], *, timeout_s: float | None = None
+        self, values: Iterable[str], *, timeout_s: Seconds = None
     ) -> list[str]:
         """See `Standin`."""
-        return await self._run(self._values("tokenize", values, timeout_s))
+        return (await self._run(self._values("tokenize", values, timeout_s))).data
 
     async def detokenize_values(
-        self, tokens: Iterable[str], *, timeout_s: float | None = None
+        self, tokens: Iterable[str], *, timeout_s: Seconds = None
     ) -> list[str]:
         """See `Standin`."""
-        return await self._run(self._values("detokenize", tokens, timeout_s))
+        return (await self._run(self._values("detokenize", tokens, timeout_s))).data
 
     async def tokenize_text(
-        self, text: str, spans: Iterable[Span], *, timeout_s: float | None = None
+        self, text: str, spans: Iterable[Span], *, timeout_s: Seconds = None
     ) -> TokenizedText:
         """See `Standin`."""
-        return await self._run(TextTokenization(self._settings, text, spans, timeout_s))
+        return await self._run(one_request(tokenize_text(self._call(TOKENIZE, timeout_s), text, spans)))
 
-    async def detokenize_text(
-        self, text: str, *, timeout_s: float | None = None
-    ) -> DetokenizedText:
+    async def detokenize_text(self, text: str, *, timeout_s: Seconds = None) -> DetokenizedText:
         """See `Standin`."""
-        return await self._run(TextDetokenization(self._settings, text, timeout_s))
+        return await self._run(one_request(detokenize_text(self._call(DETOKENIZE, timeout_s), text)))
 
     async def detokenize_stream(
-        self, chunks: AsyncIterable[str], *, timeout_s: float | None = None
+        self, chunks: AsyncIterable[str], *, timeout_s: Seconds = None
     ) -> AsyncIterator[str]:
         """See `Standin`."""
         rest = ""
         async for chunk in chunks:
-            text, rest = await self._run(TextPiece(self._settings, rest + chunk, timeout_s))
+            text, rest = await self._run(
+                one_request(detokenize_piece(self._call(DETOKENIZE, timeout_s), rest + chunk))
+            )
             if text:
                 yield text
         if rest:
             yield (await self.detokenize_text(rest, timeout_s=timeout_s)).text
 
-    async def policy_in_force(self, *, timeout_s: float | None = None) -> PolicyInForce:
+    async def policy_in_force(self, *, timeout_s: Seconds = None) -> PolicyInForce:
         """See `Standin`."""
-        return await self._run(PolicyQuery(self._settings, timeout_s))
+        return await self._run(one_request(policy_in_force(self._call("policy", timeout_s))))
 
-    async def health(self, *, timeout_s: float | None = None) -> Health:
+    async def health(self, *, timeout_s: Seconds = None) -> Health:
         """See `Standin`."""
-        return await self._run(HealthCheck(self._settings, timeout_s))
+        return await self._run(one_request(self._call("health", timeout_s).health()))
 
     async def aclose(self) -> None:
         """Closes the connections. The next call opens others."""
@@ -146,12 +121,7 @@ class AsyncStandin(Client[httpx.AsyncClient]):
     async def __aenter__(self) -> AsyncStandin:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
     async def _run(self, work: Work[T]) -> T:
@@ -210,4 +180,4 @@ async def _attempt(step: Attempt, http: httpx.AsyncClient) -> Answer | NoAnswer:
         return TIMED_OUT
     except httpx.HTTPError as error:
         return no_answer(error)
-    return answer_of(response, response.content)
+    return Answer(response.status_code, response.content, response.headers)

@@ -6,15 +6,14 @@ Generators yield attempts and pauses; `_sync.py` and `_async.py` make them.
 from __future__ import annotations
 
 import random
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from time import monotonic
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from ._answers import (
     TIMED_OUT,
     Answer,
-    Failure,
     NoAnswer,
     bad_answer,
     failure_of,
@@ -60,43 +59,66 @@ class Pause(NamedTuple):
     seconds: float
 
 
-Step = Attempt | Pause
-# What an attempt gives; a pause gives None.
+# An attempt gives an answer or none; a pause gives None.
 Given = Answer | NoAnswer | None
-Steps = Generator[Step, Given, T]
+Steps = Generator[Attempt | Pause, Given, T]
 
 
-def headers_of(settings: Settings) -> dict[str, str]:
-    """Of a request now: a JWT can be another for each."""
-    return {
-        "Authorization": f"Bearer {settings.api_key()}",
-        "Content-Type": "application/json",
-    }
+@dataclass(frozen=True)
+class Work(Generic[T]):
+    """The requests of a call, which may be under way at once."""
+
+    requests: Iterator[Steps[None]]
+    result: Callable[[], T]
+    """After all requests."""
+
+
+def one_request(steps: Steps[T]) -> Work[T]:
+    found: list[T] = []
+
+    def ask() -> Steps[None]:
+        found.append((yield from steps))
+
+    return Work(iter([ask()]), lambda: found[0])
 
 
 class Call:
     """All requests of a call, with one deadline."""
 
-    def __init__(self, settings: Settings, operation: str, timeout_s: float | None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        operation: str,
+        timeout_s: float | None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
         """Raises ValueError for an invalid timeout_s."""
         self.settings = settings
         self.operation = operation
         self.timeout_s = settings.timeout_s if timeout_s is None else check_timeout(timeout_s)
+        self._headers = headers or {}
         self._deadline_s = monotonic() + self.timeout_s
         # The failure that caused the latest retry.
         self._last: StandinError | None = None
 
-    def send(self, body: bytes | None, headers: dict[str, str]) -> Steps[Answer]:
+    def send(self, body: bytes | None = None) -> Steps[Answer]:
         """POSTs, or GETs without a body, until a request succeeds. Raises StandinError."""
-        method = "GET" if body is None else "POST"
+        method, path = "GET" if body is None else "POST", f"api/v1/{self.operation}"
         attempts = 0
         while True:
             attempts += 1
-            path = f"api/v1/{self.operation}"
-            given = yield from self._attempt(method, path, body, headers, attempts)
-            failure = self._failure(given, attempts)
-            if failure is None:
-                assert isinstance(given, Answer)
+            # A JWT can be another for each request.
+            headers = {
+                "Authorization": f"Bearer {self.settings.api_key()}",
+                "Content-Type": "application/json",
+                **self._headers,
+            }
+            given = yield from self._attempt(method, path, headers, body, attempts)
+            if isinstance(given, NoAnswer):
+                failure = network_failure(self.operation, given, attempts)
+            elif (failed := failure_of(self.operation, given)) is not None:
+                failure = failed
+            else:
                 return given
             longest_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(attempts - 1, 10))
             # With full jitter: callers that failed together do not retry together.
@@ -110,7 +132,7 @@ class Call:
 
     def health(self) -> Steps[Health]:
         """GETs once, without the API key. Raises StandinError without an answer of the service."""
-        given = yield from self._attempt("GET", "health", None, {}, 1)
+        given = yield from self._attempt("GET", "health", {}, None, 1)
         if isinstance(given, NoAnswer):
             raise network_failure(self.operation, given, 1).error
         body = parse_body(given.body)
@@ -120,30 +142,22 @@ class Call:
         return Health(*(str(body.get(name)) for name in names))
 
     def _attempt(
-        self, method: str, path: str, body: bytes | None, headers: dict[str, str], attempts: int
+        self, method: str, path: str, headers: dict[str, str], body: bytes | None, attempts: int
     ) -> Steps[Answer | NoAnswer]:
         left_s = self._deadline_s - monotonic()
         if left_s <= 0:
             raise self._ended(attempts - 1)
-        patience_s = max(SHORTEST_ATTEMPT_S, self.timeout_s / 3)
+        longest_s = max(SHORTEST_ATTEMPT_S, self.timeout_s / 3)
         url = f"{self.settings.url}/{path}"
-        given = yield Attempt(method, url, headers, body, min(left_s, patience_s))
-        assert given is not None
+        given = yield Attempt(method, url, headers, body, min(left_s, longest_s))
         # Timers may be a little early, so the clock does not decide.
-        if given == TIMED_OUT and left_s <= patience_s:
+        if given == TIMED_OUT and left_s <= longest_s:
             raise self._ended(attempts)
-        return given
-
-    def _failure(self, given: Answer | NoAnswer, attempts: int) -> Failure | None:
-        if isinstance(given, NoAnswer):
-            return network_failure(self.operation, given, attempts)
-        return failure_of(self.operation, given, attempts)
+        assert given is not None
+        return given._replace(attempts=attempts) if isinstance(given, Answer) else given
 
     def _ended(self, attempts: int) -> TimeoutError:
         last = "" if self._last is None else f"; last failure: {self._last}"
-        return TimeoutError(
-            f"{self.operation}: no answer within {self.timeout_s:g} s{last}",
-            code="timeout",
-            attempts=attempts,
-            detail=None if self._last is None else self._last.detail,
-        )
+        message = f"{self.operation}: no answer within {self.timeout_s:g} s{last}"
+        detail = self._last and self._last.detail
+        return TimeoutError(message, code="timeout", attempts=attempts, detail=detail)

@@ -7,13 +7,19 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
+from ._call import Call, Work
+from ._data import copy_at, refused, root_of
+from ._fields import places_at
 from ._options import Retry, check_settings
-from ._replace import Lenient, Work, of_values, replacement
+from ._replace import Lenient, replace_records, replace_strings
 
 Http = TypeVar("Http")
 Same = TypeVar("Same", bound="Client[Any]")
+Fields = Sequence[str] | None
+Seconds = float | None
 # Any dict or list. A TypedDict is a Mapping, too.
-Record = TypeVar("Record", bound=Mapping[str, object] | list[Any])
+AnyRecord = Mapping[str, object] | list[Any]
+Record = TypeVar("Record", bound=AnyRecord)
 
 
 class Client(Generic[Http]):
@@ -77,17 +83,36 @@ class Client(Generic[Http]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._settings.url!r})"
 
-    def _replacing(
-        self, operation: str, data: Record, fields: Sequence[str] | None, timeout_s: float | None
-    ) -> Work[Record]:
-        return replacement(self._settings, operation, data, fields, timeout_s)
+    def _call(
+        self, operation: str, timeout_s: Seconds, headers: dict[str, str] | None = None
+    ) -> Call:
+        return Call(self._settings, operation, timeout_s, headers)
 
-    def _leniently(
-        self, data: Record, fields: Sequence[str] | None, timeout_s: float | None
+    def _replacing(
+        self, operation: str, data: Record, fields: Fields, timeout_s: Seconds, lenient: bool = False
     ) -> Work[Lenient[Record]]:
-        return replacement(self._settings, "detokenize", data, fields, timeout_s, lenient=True)
+        """Raises InvalidValueError and ValueError."""
+        policy = self._settings.policy
+        headers = {"If-Match": self._settings.policy_tag} if policy else {}
+        if lenient:
+            headers["Prefer"] = "handling=lenient"
+        call = self._call(operation, timeout_s, headers)
+        if not isinstance(data, (dict, list)):
+            raise refused(root_of(data), "must be a dict or a list")
+        if policy and fields is not None:
+            raise ValueError("fields: leave them out, because the policy names the fields")
+        return replace_records(call, data) if policy else _of_strings(call, data, fields)
 
     def _values(
-        self, operation: str, values: Iterable[str], timeout_s: float | None
-    ) -> Work[list[str]]:
-        return of_values(self._settings, operation, values, timeout_s)
+        self, operation: str, values: Iterable[str], timeout_s: Seconds
+    ) -> Work[Lenient[list[str]]]:
+        """With a policy, values are of the kind `text`."""
+        if isinstance(values, str):
+            raise ValueError(f"{operation}_values: takes a list of strings, not one")
+        return _of_strings(self._call(operation, timeout_s), list(values), None)
+
+
+def _of_strings(call: Call, data: object, fields: Fields) -> Work[Lenient[Any]]:
+    root = root_of(data)
+    places = copy_at(root) if fields is None else places_at(root, fields)
+    return replace_strings(call, root, places)

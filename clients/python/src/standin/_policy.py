@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._answers import bad_answer, parse_body
-from ._call import Call, Steps, headers_of
-from ._options import Settings
-from ._replace import Work
+from ._call import Call, Steps
 
 
 @dataclass(frozen=True)
@@ -29,21 +27,11 @@ class PolicyInForce:
     fields: list[PolicyField]
 
 
-class PolicyQuery(Work[PolicyInForce]):
-    def __init__(self, settings: Settings, timeout_s: float | None) -> None:
-        self._call = Call(settings, "policy", timeout_s)
-        self.requests = iter([self._ask()])
-
-    def result(self) -> PolicyInForce:
-        return self._policy
-
-    def _ask(self) -> Steps[None]:
-        answer = yield from self._call.send(None, headers_of(self._call.settings))
-        body: Any = parse_body(answer.body)
-        if answer.tag is None:
-            raise bad_answer("policy", answer)
-        try:
-            fields = [PolicyField(str(one["path"]), str(one["kind"])) for one in body["fields"]]
-            self._policy = PolicyInForce(int(body["version"]), answer.tag, fields)
-        except (KeyError, TypeError, ValueError):
-            raise bad_answer("policy", answer) from None
+def policy_in_force(call: Call) -> Steps[PolicyInForce]:
+    answer = yield from call.send()
+    body: Any = parse_body(answer.body)
+    try:
+        fields = [PolicyField(str(one["path"]), str(one["kind"])) for one in body["fields"]]
+        return PolicyInForce(int(body["version"]), answer.headers["etag"], fields)
+    except (KeyError, TypeError, ValueError):
+        raise bad_answer(call.operation, answer) from None

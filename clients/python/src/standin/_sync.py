@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import chain, islice
 from time import monotonic
-from types import TracebackType
 from typing import Any, TypeVar, overload
 
 import httpx
 
-from ._answers import TIMED_OUT, Answer, NoAnswer, answer_of, no_answer
-from ._call import Attempt, Given, Health, Steps
-from ._client import Client, Record
-from ._policy import PolicyInForce, PolicyQuery
-from ._replace import HealthCheck, Lenient, Work
+from ._answers import TIMED_OUT, Answer, NoAnswer, no_answer
+from ._call import Attempt, Given, Health, Steps, Work, one_request
+from ._client import AnyRecord, Client, Fields, Record, Seconds
+from ._policy import PolicyInForce, policy_in_force
+from ._replace import Lenient
 from ._text import (
+    DETOKENIZE,
+    TOKENIZE,
     DetokenizedText,
     Span,
-    TextDetokenization,
-    TextPiece,
-    TextTokenization,
     TokenizedText,
+    detokenize_piece,
+    detokenize_text,
+    tokenize_text,
 )
 
 T = TypeVar("T")
@@ -37,13 +38,7 @@ class Standin(Client[httpx.Client]):
     # Of the process that made `_own_http`.
     _pid = 0
 
-    def tokenize(
-        self,
-        data: Record,
-        *,
-        fields: Sequence[str] | None = None,
-        timeout_s: float | None = None,
-    ) -> Record:
+    def tokenize(self, data: Record, *, fields: Fields = None, timeout_s: Seconds = None) -> Record:
         """A copy of `data` with a token in place of each string at any depth.
 
         `fields`: only the strings at these paths, such as `email`, `customer.emails[*]` or
@@ -53,94 +48,66 @@ class Standin(Client[httpx.Client]):
         With a policy, `data` is a record or a list of records. The service replaces what the
         policy names, and all other values stay as they are.
         """
-        return self._run(self._replacing("tokenize", data, fields, timeout_s))
+        return self._run(self._replacing("tokenize", data, fields, timeout_s)).data
 
     def detokenize(
-        self,
-        data: Record,
-        *,
-        fields: Sequence[str] | None = None,
-        timeout_s: float | None = None,
+        self, data: Record, *, fields: Fields = None, timeout_s: Seconds = None
     ) -> Record:
         """A copy of `data` with the value in place of each token. See `tokenize`.
 
         Raises InvalidValueError for a token that is not known.
         """
-        return self._run(self._replacing("detokenize", data, fields, timeout_s))
+        return self._run(self._replacing("detokenize", data, fields, timeout_s)).data
 
     def detokenize_lenient(
-        self,
-        data: Record,
-        *,
-        fields: Sequence[str] | None = None,
-        timeout_s: float | None = None,
+        self, data: Record, *, fields: Fields = None, timeout_s: Seconds = None
     ) -> Lenient[Record]:
         """As `detokenize`, but unknown tokens, and values that the client may not see, stay.
 
         The answer lists their places.
         """
-        return self._run(self._leniently(data, fields, timeout_s))
+        return self._run(self._replacing("detokenize", data, fields, timeout_s, True))
 
     @overload
-    def lookup(
-        self, data: list[str], *, timeout_s: float | None = None
-    ) -> list[str | None]: ...
+    def lookup(self, data: list[str], *, timeout_s: Seconds = None) -> list[str | None]: ...
     @overload
     def lookup(
-        self,
-        data: dict[str, str],
-        *,
-        fields: Sequence[str] | None = None,
-        timeout_s: float | None = None,
+        self, data: dict[str, str], *, fields: Fields = None, timeout_s: Seconds = None
     ) -> dict[str, str | None]: ...
     @overload
     def lookup(
-        self,
-        data: Mapping[str, object] | list[Any],
-        *,
-        fields: Sequence[str] | None = None,
-        timeout_s: float | None = None,
+        self, data: AnyRecord, *, fields: Fields = None, timeout_s: Seconds = None
     ) -> Any: ...
-    def lookup(
-        self,
-        data: Mapping[str, object] | list[Any],
-        *,
-        fields: Sequence[str] | None = None,
-        timeout_s: float | None = None,
-    ) -> Any:
+    def lookup(self, data: AnyRecord, *, fields: Fields = None, timeout_s: Seconds = None) -> Any:
         """As `tokenize`, but stores nothing: None in place of a value that has no token."""
-        return self._run(self._replacing("lookup", data, fields, timeout_s))
+        return self._run(self._replacing("lookup", data, fields, timeout_s)).data
 
-    def tokenize_values(
-        self, values: Iterable[str], *, timeout_s: float | None = None
-    ) -> list[str]:
+    def tokenize_values(self, values: Iterable[str], *, timeout_s: Seconds = None) -> list[str]:
         """The tokens of values, in the same order. With a policy, they are of the kind `text`."""
-        return self._run(self._values("tokenize", values, timeout_s))
+        return self._run(self._values("tokenize", values, timeout_s)).data
 
-    def detokenize_values(
-        self, tokens: Iterable[str], *, timeout_s: float | None = None
-    ) -> list[str]:
+    def detokenize_values(self, tokens: Iterable[str], *, timeout_s: Seconds = None) -> list[str]:
         """The values of tokens, in the same order."""
-        return self._run(self._values("detokenize", tokens, timeout_s))
+        return self._run(self._values("detokenize", tokens, timeout_s)).data
 
     def tokenize_text(
-        self, text: str, spans: Iterable[Span], *, timeout_s: float | None = None
+        self, text: str, spans: Iterable[Span], *, timeout_s: Seconds = None
     ) -> TokenizedText:
         """A text with a token in place of each span, in one request.
 
         The vault needs a policy.
         """
-        return self._run(TextTokenization(self._settings, text, spans, timeout_s))
+        return self._run(one_request(tokenize_text(self._call(TOKENIZE, timeout_s), text, spans)))
 
-    def detokenize_text(self, text: str, *, timeout_s: float | None = None) -> DetokenizedText:
+    def detokenize_text(self, text: str, *, timeout_s: Seconds = None) -> DetokenizedText:
         """A text with the value in place of each token, in one request.
 
         Unknown tokens, and values that the client may not see, stay.
         """
-        return self._run(TextDetokenization(self._settings, text, timeout_s))
+        return self._run(one_request(detokenize_text(self._call(DETOKENIZE, timeout_s), text)))
 
     def detokenize_stream(
-        self, chunks: Iterable[str], *, timeout_s: float | None = None
+        self, chunks: Iterable[str], *, timeout_s: Seconds = None
     ) -> Iterator[str]:
         """As `detokenize_text`, for a text in chunks, such as the answer of a language model.
 
@@ -149,22 +116,24 @@ class Standin(Client[httpx.Client]):
         """
         rest = ""
         for chunk in chunks:
-            text, rest = self._run(TextPiece(self._settings, rest + chunk, timeout_s))
+            text, rest = self._run(
+                one_request(detokenize_piece(self._call(DETOKENIZE, timeout_s), rest + chunk))
+            )
             if text:
                 yield text
         if rest:
             yield self.detokenize_text(rest, timeout_s=timeout_s).text
 
-    def policy_in_force(self, *, timeout_s: float | None = None) -> PolicyInForce:
+    def policy_in_force(self, *, timeout_s: Seconds = None) -> PolicyInForce:
         """The fields of the policy in force.
 
         Raises StandinError with the code `not_found` when the vault has no policy.
         """
-        return self._run(PolicyQuery(self._settings, timeout_s))
+        return self._run(one_request(policy_in_force(self._call("policy", timeout_s))))
 
-    def health(self, *, timeout_s: float | None = None) -> Health:
+    def health(self, *, timeout_s: Seconds = None) -> Health:
         """Asks the service for its health, once. Status `error` does not raise."""
-        return self._run(HealthCheck(self._settings, timeout_s))
+        return self._run(one_request(self._call("health", timeout_s).health()))
 
     def close(self) -> None:
         """Closes the connections. The next call opens others."""
@@ -175,12 +144,7 @@ class Standin(Client[httpx.Client]):
     def __enter__(self) -> Standin:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _run(self, work: Work[T]) -> T:
@@ -264,6 +228,6 @@ def _attempt(step: Attempt, http: httpx.Client) -> Answer | NoAnswer:
                 # The time-outs of httpx are for each read.
                 if monotonic() > end_s:
                     return TIMED_OUT
-            return answer_of(response, bytes(body))
+            return Answer(response.status_code, bytes(body), response.headers)
     except httpx.HTTPError as error:
         return no_answer(error)

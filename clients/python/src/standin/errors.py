@@ -4,41 +4,29 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 
 class StandinError(Exception):
     """A failed call, or an answer that no other class describes."""
 
-    code: str
+    code: str = ""
     """The code of the answer (docs/errors.md), or `network_error` (no answer), `timeout` (no
     answer in time), `bad_answer` (an answer that is not Standin's)."""
-    status: int | None
+    status: int | None = None
     """HTTP status of the answer; None without an answer."""
-    request_id: str | None
+    request_id: str | None = None
     """Identifies the line in the service's log; None without an answer."""
-    attempts: int
+    attempts: int = 0
     """How often the client sent the request; 0 if the client refused it."""
-    detail: str | None
+    detail: str | None = None
     """Why there is no answer (`ECONNREFUSED`), or the service's message (`license expired`)."""
 
     # With the message alone, so that an error can be pickled.
-    def __init__(
-        self,
-        message: str,
-        *,
-        code: str = "",
-        status: int | None = None,
-        request_id: str | None = None,
-        attempts: int = 0,
-        detail: str | None = None,
-    ) -> None:
+    def __init__(self, message: str, **facts: Any) -> None:
         super().__init__(message)
-        self.code = code
-        self.status = status
-        self.request_id = request_id
-        self.attempts = attempts
-        self.detail = detail
+        self.__dict__.update(facts)
 
 
 class InvalidValueError(StandinError):
@@ -56,13 +44,9 @@ class InvalidValueError(StandinError):
         return int(found[1]) if found else None
 
     @classmethod
-    def at(cls, path: str, reason: str, of: StandinError | None = None) -> InvalidValueError:
-        """`of`: the error that told another path, whose circumstances stay."""
-        error = cls(f"{path}: {reason}", code="invalid_type")
-        if of is not None:
-            error.__dict__.update(of.__dict__)
-        error.path, error.reason = path, reason
-        return error
+    def at(cls, path: str, reason: str, facts: Mapping[str, object] = {}) -> InvalidValueError:
+        told = {"code": "invalid_type", **facts, "path": path, "reason": reason}
+        return cls(f"{path}: {reason}", **told)
 
 
 class UnauthorizedError(StandinError):
@@ -98,14 +82,12 @@ class TimeoutError(StandinError, builtins.TimeoutError):
 
 def in_terms_of(error: StandinError, path_for: Callable[[str], str | None]) -> StandinError:
     """The error with the path in the caller's data of a path in the request; None: the same."""
-    path = error.path if isinstance(error, (InvalidValueError, ForbiddenError)) else None
-    told = None if path is None else path_for(path)
-    if path is None or told is None:
+    before = error.path if isinstance(error, (InvalidValueError, ForbiddenError)) else None
+    path = None if before is None else path_for(before)
+    if before is None or path is None:
         return error
     if isinstance(error, InvalidValueError):
-        return InvalidValueError.at(told, error.reason, error)
-    moved = ForbiddenError(str(error).replace(path, told))
-    moved.__dict__.update(error.__dict__)
-    moved.path = told
-    moved.detail = error.detail and error.detail.replace(path, told)
-    return moved
+        return InvalidValueError.at(path, error.reason, error.__dict__)
+    detail = error.detail and error.detail.replace(before, path)
+    facts = {**error.__dict__, "path": path, "detail": detail}
+    return ForbiddenError(str(error).replace(before, path), **facts)
