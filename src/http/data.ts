@@ -103,24 +103,34 @@ function checkParts(text: string): void {
   // Shorter bodies cannot have so many.
   if (text.length < MAX_PARTS) return;
   const most = Math.max(MAX_PARTS, Math.floor(text.length / BYTES_A_PART));
-  const mostNames = Math.max(MAX_NAMES, Math.floor(text.length / BYTES_A_BODY_NAME));
   let parts = 0;
   let names = 0;
-  for (let at = 0; ; ) {
-    PART_OR_QUOTE.lastIndex = at;
-    if (!PART_OR_QUOTE.test(text)) return;
-    at = PART_OR_QUOTE.lastIndex;
-    if (text.charCodeAt(at - 1) === QUOTE) at = stringEnd(text, at - 1);
-    else {
-      if (text.charCodeAt(at - 1) === COLON) names++;
-      if (++parts > most || names > mostNames)
-        throw invalid(
-          `body: has more than ${most} objects, lists and names, or ${mostNames} names; send it in several requests`,
-        );
+  PART_OR_QUOTE.lastIndex = 0;
+  while (PART_OR_QUOTE.test(text)) {
+    const at = PART_OR_QUOTE.lastIndex - 1;
+    if (text.charCodeAt(at) === QUOTE) {
+      PART_OR_QUOTE.lastIndex = stringEnd(text, at);
+      // JSON.parse refuses a string without an end.
+      if (PART_OR_QUOTE.lastIndex === 0) return;
+      continue;
     }
-    // JSON.parse refuses a string without an end.
-    if (at === 0) return;
+    if (text.charCodeAt(at) === COLON) names++;
+    if (++parts > most)
+      throw invalid(
+        `body: has more than ${most} objects, lists and names; send it in several requests`,
+      );
   }
+  checkNames(text, names);
+}
+
+function checkNames(text: string, count: number): void {
+  const most = Math.max(MAX_NAMES, Math.floor(text.length / BYTES_A_BODY_NAME));
+  if (count <= most) return;
+  const names = new Set<string>();
+  eachName(text, (start, end) => {
+    if (names.add(text.slice(start, end)).size > most)
+      throw invalid(`body: has more than ${most} different names; send it in several requests`);
+  });
 }
 
 export function invalid(message: string): CallerError {
