@@ -67,6 +67,28 @@ const FOUND: readonly (readonly [what: string, target: string, body: Body])[] = 
     },
   ],
   [
+    'many objects of one name, and the paths to them',
+    'ruled masked detokenize handling=lenient',
+    {
+      map: [
+        [
+          'values',
+          {
+            list: [
+              '',
+              {
+                inside: { text: 'a#' },
+                levels: 7,
+                of: { inside: { text: 'a##' }, levels: 2, of: { text: 'none\n', times: 14 } },
+              },
+            ],
+            times: 5_000,
+          },
+        ],
+      ],
+    },
+  ],
+  [
     'many records',
     `ruled none ${LENIENT}`,
     { map: [['a', { list: [{ map: [['email', 'x']] }], times: 9_000 }]] },

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { CallerError } from '../../src/errors.ts';
-import { MISREADS_NAMES, parseBody } from '../../src/http/data.ts';
+import { parseBody } from '../../src/http/data.ts';
+import { MISREADS_NAMES } from '../../src/service/misread-names.ts';
 
 /** The refusal of a body, which must be an invalid_type. */
 function refusal(body: string | Buffer): string {

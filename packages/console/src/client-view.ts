@@ -102,8 +102,6 @@ export class ClientView implements View {
   }
 
   #take(client: ClientDetail): void {
-    // An answer for the client of an earlier address.
-    if (client.client_id !== this.#id) return;
     this.#parts.hidden = false;
     this.#parts.classList.remove('stale');
     setText(this.#name, client.name);

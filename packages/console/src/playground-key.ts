@@ -25,8 +25,8 @@ export class ApiKeyRights {
     this.#take(null);
     if (policy === null || apiKey === '') return;
     const client = await clientOf(apiKey);
-    // An answer for an earlier key.
-    if (apiKey === this.#apiKey) this.#take(client);
+    // Not an answer for an earlier key or policy.
+    if (apiKey === this.#apiKey && policy === this.#policy) this.#take(client);
   }
 
   #take(client: ClientDetail | null): void {

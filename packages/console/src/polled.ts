@@ -5,6 +5,7 @@ import { send } from './send.ts';
 export class Polled<T> {
   readonly #take: (answer: T) => void;
   readonly #fail: (status: number) => void;
+  #path = '';
   #askedFor: string | undefined;
   #isAsking = false;
 
@@ -15,6 +16,7 @@ export class Polled<T> {
   }
 
   update(path: string, { samples, link }: Feed): void {
+    this.#path = path;
     const asked = `${path} ${samples.last?.atMs ?? link}`;
     if (asked === this.#askedFor || this.#isAsking || document.hidden) return;
     this.#askedFor = asked;
@@ -26,7 +28,10 @@ export class Polled<T> {
     this.#isAsking = true;
     try {
       const response = await send(path);
-      if (response.ok) this.#take((await response.json()) as T);
+      const answer = response.ok ? ((await response.json()) as T) : undefined;
+      // An answer for an earlier path.
+      if (path !== this.#path) return;
+      if (answer !== undefined) this.#take(answer);
       else this.#fail(response.status);
     } catch {
       this.#askedFor = undefined;
