@@ -63,8 +63,8 @@ export class Refresher {
 
   async #soon(): Promise<void> {
     const { leastIntervalMs = LEAST_INTERVAL_MS, nowMs } = this.#settings;
-    do await sleep(Math.max(0, this.#startedAtMs + leastIntervalMs - nowMs()));
-    while (this.#underWay >= MAX_UNDER_WAY);
+    await sleep(Math.max(0, this.#startedAtMs + leastIntervalMs - nowMs()));
+    while (this.#underWay >= MAX_UNDER_WAY) await sleep(leastIntervalMs);
     this.#next = undefined;
     await this.#now();
   }
