@@ -16,9 +16,9 @@ export function lookupHandler(context: ServerContext) {
     checkCount(request);
     checkDeterministic(request, client.token_mode === 'random');
     const accepted = valuesOf(context, exchange, request);
-    const { values, view } = accepted instanceof Promise ? await accepted : accepted;
+    const values = accepted instanceof Promise ? await accepted : accepted;
     const { deadlineMs } = exchange;
-    const asked = context.vault.lookup(values, client, view, deadlineMs);
+    const asked = context.vault.lookup(values, client, request.viewer, deadlineMs);
     const tokens = await inVault(exchange, asked);
     const [before, after] = frame(exchange);
     const body = before + request.json(tokens) + after;

@@ -1,15 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { KindCounts } from '../metrics.ts';
 import type { Kind, PathNode, PolicyRules } from '../policy/rules.ts';
-import {
-  kindMark,
-  type MarkedView,
-  NO_POLICY,
-  type View,
-  withMarks,
-} from '../service/threads/messages.ts';
-import { requestDeadline } from '../service/threads/vault-client.ts';
-import { type Client, DEFAULT_KIND, DEFAULT_SPACE, type Value } from '../types.ts';
+import { Viewer } from '../policy/viewer.ts';
+import { requestDeadline, type Texts } from '../service/threads/vault-client.ts';
+import { DEFAULT_KIND, type Value } from '../types.ts';
 import type { ServerContext } from './context.ts';
 import {
   collectFields,
@@ -36,9 +30,7 @@ export type Replacement = string | null;
 /** The strings of a request that are replaced. */
 export interface RequestValues {
   readonly texts: readonly string[];
-  /** How the vault is asked; null: as without a policy. */
-  readonly view: View | null;
-  readonly rules: PolicyRules;
+  readonly viewer: Viewer;
   /** Strings that stay in clear, beside `texts`; undefined: the policy names no fields. */
   readonly passed?: number | undefined;
   kindOf(index: number): Kind;
@@ -49,7 +41,7 @@ export interface RequestValues {
 }
 
 /** Texts for the vault to look up. */
-export type Asked = Pick<RequestValues, 'texts' | 'view' | 'rules' | 'kindOf'>;
+export type Asked = Pick<RequestValues, 'texts' | 'viewer' | 'kindOf'>;
 
 export interface RequestData extends RequestValues {
   /**
@@ -91,10 +83,9 @@ export async function dataOf(
   exchange: Exchange,
   body: Buffer,
 ): Promise<RequestData> {
-  const rules = await rulesFor(context, exchange);
-  const { client } = exchange.caller!;
-  const view = viewOf(rules, client);
-  const plain = (data: JsonObject) => plainData(context, exchange, body, data, rules, view);
+  const viewer = await viewerOf(context, exchange);
+  const { rules } = viewer;
+  const plain = (data: JsonObject) => plainData(context, exchange, body, data, viewer);
   const { text, data } = rules.tree === undefined ? parseBody(body) : parseRecords(body);
   if (body.length > MAX_TURN_BYTES) await nextTurn();
   if (rules.tree === undefined) return plain(data as JsonObject);
@@ -105,7 +96,7 @@ export async function dataOf(
     onUnnamed: (node, name) => warnOfNear(context, exchange, rules, node, name),
   });
   exchange.holdFields(context, walk.places.length);
-  return new RecordData(text, walk, view, rules);
+  return new RecordData(text, walk, viewer);
 }
 
 /** The log names no field of a request, except one that a field of the policy nearly names. */
@@ -128,22 +119,21 @@ function plainData(
   exchange: Exchange,
   body: Buffer,
   data: JsonObject,
-  rules: PolicyRules,
-  view: View | null,
+  viewer: Viewer,
 ): RequestData {
   const { fields, isReordered } = collectFields(data, context.valuesLimit);
   exchange.holdFields(context, fields.length);
-  if (!isReordered) return new PlainData(data, fields, view, rules, undefined);
+  if (!isReordered) return new PlainData(data, fields, viewer, undefined);
   exchange.hold(context, body.length);
-  return new PlainData(data, fields, view, rules, nameOrder(body, data));
+  return new PlainData(data, fields, viewer, nameOrder(body, data));
 }
 
 /**
- * The policy in force, for a caller who is still admitted now that the body has come.
+ * The caller by the policy in force, if it is still admitted now that the body has come.
  * @throws CallerError as judgeCaller, or precondition_failed; InternalError when rights cannot be
  * read
  */
-export async function rulesFor(context: ServerContext, exchange: Exchange): Promise<PolicyRules> {
+export async function viewerOf(context: ServerContext, exchange: Exchange): Promise<Viewer> {
   const judged = judgeCaller(context, exchange);
   const current = context.policies.current();
   let rules = current as PolicyRules;
@@ -153,36 +143,27 @@ export async function rulesFor(context: ServerContext, exchange: Exchange): Prom
     [rules] = await Promise.all([current, judged]);
   }
   checkPrecondition(exchange, rules);
-  return rules;
-}
-
-/** The values of a tokenize or look-up, ready for the vault. */
-interface Accepted {
-  readonly values: readonly Value[];
-  readonly view: MarkedView | null;
+  return Viewer.of(rules, exchange.caller!.client);
 }
 
 /**
- * Synchronous unless a kind is slow.
+ * The values of a tokenize or look-up, ready for the vault. Synchronous unless a kind is slow.
  * @throws CallerError invalid_type for a value that its kind refuses
  */
 export function valuesOf(
   context: ServerContext,
   exchange: Exchange,
   request: RequestValues,
-): Accepted | Promise<Accepted> {
-  const { texts, view, rules } = request;
-  if (view === null) return { values: texts as readonly Value[], view };
-  let marks = '';
-  const values: Value[] = [];
+): Texts<Value> | Promise<Texts<Value>> {
+  if (request.viewer.isPlain) return { texts: request.texts as readonly Value[], kinds: [] };
+  const kinds = kindsOf(request);
   const slow: number[] = [];
-  for (let i = 0; i < texts.length; i++) {
-    const kind = request.kindOf(i);
-    marks += kindMark(kind, rules);
-    if (kind.isSlow) slow.push(i);
-    values.push(kind.isSlow ? ('' as Value) : acceptedAt(request, i));
-  }
-  const accepted = { values, view: withMarks(view, marks) };
+  const texts = kinds.map((kind, i) => {
+    if (!kind.isSlow) return acceptedAt(request, i);
+    slow.push(i);
+    return '' as Value;
+  });
+  const accepted = { texts, kinds };
   if (slow.length === 0) return accepted;
   return acceptInVault(context, exchange, request, accepted, slow);
 }
@@ -199,25 +180,27 @@ async function acceptInVault(
   { vault }: ServerContext,
   exchange: Exchange,
   request: RequestValues,
-  { values, view }: { readonly values: Value[]; readonly view: MarkedView },
+  { texts, kinds }: { readonly texts: Value[]; readonly kinds: readonly Kind[] },
   slow: readonly number[],
-): Promise<Accepted> {
+): Promise<Texts<Value>> {
   exchange.deadlineMs ??= requestDeadline();
-  const texts = slow.map((i) => request.texts[i]!);
-  const marks = slow.map((i) => view.marks[i]).join('');
-  const found = await vault.accept(texts, withMarks(view, marks), exchange.deadlineMs);
+  const asked = { texts: slow.map((i) => request.texts[i]!), kinds: slow.map((i) => kinds[i]!) };
+  const found = await vault.accept(asked, request.viewer, exchange.deadlineMs);
   // Of one that is refused, `acceptedAt` says why.
-  for (const [at, i] of slow.entries()) values[i] = found[at] ?? acceptedAt(request, i);
-  return { values, view };
+  for (const [at, i] of slow.entries()) texts[i] = found[at] ?? acceptedAt(request, i);
+  return { texts, kinds };
+}
+
+/** Empty for a plain viewer: there is one kind. */
+export function kindsOf(asked: Asked): readonly Kind[] {
+  return asked.viewer.isPlain ? [] : asked.texts.map((_, i) => asked.kindOf(i));
 }
 
 /** How many texts of a tokenize or look-up each kind has; undefined: without kinds. */
 export function kindsIn(request: RequestValues): KindCounts | undefined {
-  if (request.view === null) return undefined;
+  if (request.viewer.isPlain) return undefined;
   const counts = new Map<string, number>();
-  request.texts.forEach((_, i) => {
-    addTo(counts, request.kindOf(i).settings.name);
-  });
+  for (const { settings } of kindsOf(request)) addTo(counts, settings.name);
   return counts;
 }
 
@@ -237,16 +220,10 @@ export function isListOfValues(
   return Object.keys(data).length === 1 && Array.isArray(data.values) && !names.has('values');
 }
 
-export function viewOf(rules: PolicyRules, client: Client): View | null {
-  if (rules.tag === undefined && client.space === DEFAULT_SPACE) return null;
-  return { policy: rules.tag ?? NO_POLICY, line: rules.lineOf(client), space: client.space };
-}
-
 /** All strings of `data`, as texts without a path in a policy. */
 class PlainData implements RequestData {
   readonly texts: readonly string[];
-  readonly view: View | null;
-  readonly rules: PolicyRules;
+  readonly viewer: Viewer;
   readonly passed: number | undefined;
   readonly #data: JsonObject;
   readonly #fields: readonly Field[];
@@ -256,21 +233,19 @@ class PlainData implements RequestData {
   constructor(
     data: JsonObject,
     fields: readonly Field[],
-    view: View | null,
-    rules: PolicyRules,
+    viewer: Viewer,
     order: NameOrder | undefined,
   ) {
     this.texts = fields.map((field) => field.text);
-    this.view = view;
-    this.rules = rules;
-    this.passed = rules.tree === undefined ? undefined : 0;
+    this.viewer = viewer;
+    this.passed = viewer.rules.tree === undefined ? undefined : 0;
     this.#data = data;
     this.#fields = fields;
     this.#order = order;
   }
 
   kindOf(): Kind {
-    return this.rules.kind(DEFAULT_KIND);
+    return this.viewer.rules.kind(DEFAULT_KIND);
   }
 
   pathOf(index: number): string {
@@ -303,23 +278,21 @@ class PlainData implements RequestData {
 /** The strings that a policy replaces. Everything between them is copied byte for byte. */
 class RecordData implements RequestData {
   readonly texts: readonly string[];
-  readonly view: View | null;
-  readonly rules: PolicyRules;
+  readonly viewer: Viewer;
   readonly passed: number;
   readonly #text: string;
   readonly #walk: RecordWalk;
 
-  constructor(text: string, walk: RecordWalk, view: View | null, rules: PolicyRules) {
+  constructor(text: string, walk: RecordWalk, viewer: Viewer) {
     this.texts = walk.places.map((place: Place) => place.text);
-    this.view = view;
-    this.rules = rules;
+    this.viewer = viewer;
     this.passed = walk.passed;
     this.#text = text;
     this.#walk = walk;
   }
 
   kindOf(index: number): Kind {
-    return this.rules.kindAt(this.#walk.places[index]!.path);
+    return this.viewer.rules.kindAt(this.#walk.places[index]!.path);
   }
 
   pathOf(index: number): string {

@@ -1,5 +1,5 @@
-import type { Kind, PolicyRules } from '../policy/rules.ts';
-import type { View } from '../service/threads/messages.ts';
+import type { Kind } from '../policy/rules.ts';
+import type { Viewer } from '../policy/viewer.ts';
 import { DEFAULT_KIND } from '../types.ts';
 import type { ServerContext } from './context.ts';
 import { invalid, parseBody } from './data.ts';
@@ -9,8 +9,7 @@ import {
   type Narrowed,
   type Replacement,
   type RequestData,
-  rulesFor,
-  viewOf,
+  viewerOf,
 } from './request-data.ts';
 import { TextOffsets } from './text-offsets.ts';
 import { textIn } from './text-values.ts';
@@ -26,13 +25,13 @@ export async function textTokensOf(
   exchange: Exchange,
   body: Buffer,
 ): Promise<RequestData> {
-  const rules = await rulesFor(context, exchange);
+  const viewer = await viewerOf(context, exchange);
   const { data } = parseBody(body);
   const whole = textIn(data, ['text', 'more']);
   const { more = false } = data;
   if (typeof more !== 'boolean') throw invalid('data.more: must be true or false');
   exchange.hold(context, body.length);
-  const places = new TokenFinder(context.tokenSuffix, rules.textKinds).find(
+  const places = new TokenFinder(context.tokenSuffix, viewer.rules.textKinds).find(
     whole,
     context.valuesLimit,
   );
@@ -40,8 +39,7 @@ export async function textTokensOf(
     throw invalid(`data.text: may have more than ${context.valuesLimit} tokens; send it in pieces`);
   exchange.holdFields(context, places.length);
   const end = more ? heldFrom(whole, places.at(-1)?.end ?? 0, context.tokenSuffix) : undefined;
-  const view = viewOf(rules, exchange.caller!.client);
-  return new TextCandidates({ whole, end }, places, view, rules);
+  return new TextCandidates({ whole, end }, places, viewer);
 }
 
 /** A text, and where the part begins that is held back; undefined: the text is complete. */
@@ -57,22 +55,20 @@ type Stretch = Pick<Place, 'start' | 'end'>;
 class TextTokens implements RequestData {
   /** As they were sent. */
   readonly texts: readonly string[];
-  readonly view: View | null;
-  readonly rules: PolicyRules;
+  readonly viewer: Viewer;
   protected readonly text: Text;
   readonly #stretches: readonly Stretch[];
   #offsets: TextOffsets | undefined;
 
-  constructor(text: Text, stretches: readonly Stretch[], view: View | null, rules: PolicyRules) {
+  constructor(text: Text, stretches: readonly Stretch[], viewer: Viewer) {
     this.texts = stretches.map(({ start, end }) => text.whole.slice(start, end));
-    this.view = view;
-    this.rules = rules;
+    this.viewer = viewer;
     this.text = text;
     this.#stretches = stretches;
   }
 
   kindOf(): Kind {
-    return this.rules.kind(DEFAULT_KIND);
+    return this.viewer.rules.kind(DEFAULT_KIND);
   }
 
   /** As a slice, in code points: `data.text[5:19]`. */
@@ -110,14 +106,14 @@ class TextTokens implements RequestData {
 class TextCandidates extends TextTokens {
   readonly #places: readonly Place[];
 
-  constructor(text: Text, places: readonly Place[], view: View | null, rules: PolicyRules) {
-    super(text, places, view, rules);
+  constructor(text: Text, places: readonly Place[], viewer: Viewer) {
+    super(text, places, viewer);
     this.#places = places;
   }
 
   /** Asks for one candidate of each place, then for the next one of those that are unknown. */
   *turns<T>(): Generator<Asked, Narrowed<T | undefined>, readonly T[]> {
-    const { view, rules } = this;
+    const { viewer } = this;
     const stretches: Stretch[] = [...this.#places];
     const found = new Array<T | undefined>(stretches.length).fill(undefined);
     let open = [...stretches.keys()];
@@ -125,8 +121,7 @@ class TextCandidates extends TextTokens {
       const candidates = open.map((place) => this.#places[place]!.candidate(turn)!);
       const its = yield {
         texts: candidates.map(({ token }) => token),
-        view,
-        rules,
+        viewer,
         kindOf: (index) => candidates[index]!.kind ?? this.kindOf(),
       };
       open = open.filter((place, i) => {
@@ -137,7 +132,7 @@ class TextCandidates extends TextTokens {
         return false;
       });
     }
-    return { request: new TextTokens(this.text, stretches, view, rules), found };
+    return { request: new TextTokens(this.text, stretches, viewer), found };
   }
 }
 

@@ -1,9 +1,9 @@
 import type { Kind, PolicyRules } from '../policy/rules.ts';
-import type { View } from '../service/threads/messages.ts';
+import type { Viewer } from '../policy/viewer.ts';
 import type { ServerContext } from './context.ts';
 import { checkText, invalid, isObject, type JsonObject, parseBody } from './data.ts';
 import type { Exchange } from './exchange.ts';
-import { type Replacement, type RequestValues, rulesFor, viewOf } from './request-data.ts';
+import { type Replacement, type RequestValues, viewerOf } from './request-data.ts';
 import { TextOffsets } from './text-offsets.ts';
 
 const SPANS = 'data.spans';
@@ -29,7 +29,7 @@ export async function textValuesOf(
   exchange: Exchange,
   body: Buffer,
 ): Promise<RequestValues> {
-  const rules = await rulesFor(context, exchange);
+  const viewer = await viewerOf(context, exchange);
   const { data } = parseBody(body);
   const text = textIn(data, ['text', 'spans']);
   const { spans } = data;
@@ -38,8 +38,7 @@ export async function textValuesOf(
     throw invalid(`${SPANS}: has more than ${context.valuesLimit} spans; send shorter texts`);
   exchange.hold(context, body.length);
   exchange.holdFields(context, spans.length);
-  const read = readSpans(spans, new TextOffsets(text), rules);
-  return new TextValues(text, read, viewOf(rules, exchange.caller!.client), rules);
+  return new TextValues(text, readSpans(spans, new TextOffsets(text), viewer.rules), viewer);
 }
 
 /**
@@ -106,19 +105,17 @@ function kindIn(name: unknown, path: string, rules: PolicyRules): Kind {
 
 class TextValues implements RequestValues {
   readonly texts: readonly string[];
-  readonly view: View | null;
-  readonly rules: PolicyRules;
+  readonly viewer: Viewer;
   readonly #text: string;
   readonly #spans: readonly Span[];
 
-  constructor(text: string, spans: readonly Span[], view: View | null, rules: PolicyRules) {
+  constructor(text: string, spans: readonly Span[], viewer: Viewer) {
     this.texts = spans.map(({ from, to, index }) => {
       const value = text.slice(from, to);
       checkText(value, ['data', 'spans', index]);
       return value;
     });
-    this.view = view;
-    this.rules = rules;
+    this.viewer = viewer;
     this.#text = text;
     this.#spans = spans;
   }

@@ -13,9 +13,9 @@ export function tokenizeHandler(context: ServerContext, read: Reader<RequestValu
     const { client } = await admit(context, exchange, 'tokenize');
     const request = await read(context, exchange, await readBody(context, exchange));
     const accepted = valuesOf(context, exchange, request);
-    const { values, view } = accepted instanceof Promise ? await accepted : accepted;
+    const values = accepted instanceof Promise ? await accepted : accepted;
     const { deadlineMs } = exchange;
-    const asked = context.vault.tokenize(values, client, view, deadlineMs);
+    const asked = context.vault.tokenize(values, client, request.viewer, deadlineMs);
     const tokens = await inVault(exchange, asked);
     const [before, after] = frame(exchange);
     const body = before + request.json(tokens) + after;
