@@ -66,7 +66,7 @@ interface Pending {
 
 export type { KindValue };
 
-/** What a token stands for. undefined: it is unknown; null: it was forgotten, or its time is over. */
+/** What a token stands for. undefined: it is unknown; null: it is forgotten or expired. */
 export type FoundValue = KindValue | null | undefined;
 
 /** Texts with the kind of each; a plain viewer needs no kinds. */
