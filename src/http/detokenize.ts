@@ -26,15 +26,8 @@ import { readBody } from './request-body.ts';
 import {
   type Asked,
   addTo,
-import {
-  type Asked,
-  addTo,
   kindsOf,
   MAX_TURN_BYTES,
-  type Narrowed,
-  type Reader,
-  type RequestData,
-} from './request-data.ts';
   type Narrowed,
   type Reader,
   type RequestData,
