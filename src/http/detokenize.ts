@@ -1,16 +1,15 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { CallerError } from '../errors.ts';
+import type { Viewer } from '../policy/viewer.ts';
 import type { Admission, ClientLimits } from '../service/limits/client-limits.ts';
 import {
-  type MarkedView,
-  PLAIN,
-  SCOPED,
-  splitKind,
-  withMarks,
-} from '../service/threads/messages.ts';
-import { requestDeadline } from '../service/threads/vault-client.ts';
+  type FoundValue,
+  type KindValue,
+  requestDeadline,
+  type Texts,
+} from '../service/threads/vault-client.ts';
 import { isLong, mostValueBytes } from '../service/value-bytes.ts';
-import { DEFAULT_KIND, DEFAULT_SPACE, type Token, type Value } from '../types.ts';
+import type { Token, Value } from '../types.ts';
 import type { ServerContext } from './context.ts';
 import { invalid } from './data.ts';
 import { type Answer, type Exchange, FRAME_BYTES, LINE_END } from './exchange.ts';
@@ -27,6 +26,7 @@ import { readBody } from './request-body.ts';
 import {
   type Asked,
   addTo,
+  kindsOf,
   MAX_TURN_BYTES,
   type Narrowed,
   type Reader,
@@ -77,7 +77,7 @@ export function detokenizeHandler(
       if (listBytes > MAX_TURN_BYTES) await nextTurn();
       const [before, after] = frame(exchange);
       const body = bodyOf(context, exchange, request, values, { before, list, after }, bytes);
-      exchange.shown = { rules: request.rules, view: request.view, kinds, hidden };
+      exchange.shown = { viewer: request.viewer, kinds, hidden };
       const replaced = values.length - (unapplied?.length ?? 0);
       return { status: 200, ...body, values: replaced, passed: request.passed, kinds, again };
     };
@@ -95,8 +95,8 @@ function visible(
   found: readonly Found[],
   unapplied: Unapplied[] | undefined,
 ) {
-  const { texts, view, rules } = request;
-  const kinds = view === null ? undefined : new Map<string, number>();
+  const { texts, viewer } = request;
+  const kinds = viewer.isPlain ? undefined : new Map<string, number>();
   const hidden = kinds && new Map<string, number>();
   const unknown = (i: number) => invalid(`${request.pathOf(i)}: is not a known token`);
   const leave = (i: number, reason: Unapplied['reason'], refuse: () => CallerError): Value => {
@@ -109,10 +109,9 @@ function visible(
   if (missing !== -1 && unapplied === undefined) throw unknown(missing);
   const values = found.map((one, i): Value => {
     if (one === undefined || one === null) return leave(i, 'unknown', () => unknown(i));
-    if (view === null) return one as Value;
-    const { kind, value } = splitKind(one as string, rules);
+    const { kind, value } = one as KindValue;
     if (value !== null) {
-      addTo(kinds!, kind);
+      if (kinds !== undefined) addTo(kinds, kind);
       return value;
     }
     addTo(hidden!, kind);
@@ -167,7 +166,7 @@ function bodyOf(
 }
 
 /** A result of VaultClient.detokenize, or of `sizes` when some token is missing. */
-type Found = Value | number | null | undefined;
+type Found = FoundValue | number;
 
 /** The distinct tokens of a request. */
 type Tokens = Readonly<Record<'known' | 'unknown', Set<string>>>;
@@ -190,7 +189,7 @@ async function lookUp(
   const reserved = limits.reserve(client);
   checkAllowed(context, exchange, reserved instanceof Promise ? await reserved : reserved);
   const tokens: Tokens = { known: new Set(), unknown: new Set() };
-  const ending = asked.rules.hasBareTokens ? '' : `_${context.tokenSuffix}`;
+  const ending = asked.viewer.rules.hasBareTokens ? '' : `_${context.tokenSuffix}`;
   const ask = async (part: Asked): Promise<readonly Found[]> => {
     const found = await inVault(exchange, fetchValues(context, exchange, part, maxBytes, hasGaps));
     countTokens(tokens, part.texts, found, ending);
@@ -210,7 +209,7 @@ async function lookUp(
     context.metrics.unknownTokens(counts.unknown);
     settled = limits.settle(client, counts, hasGaps);
   }
-  if (looked?.found.every((one) => typeof one === 'string')) return looked;
+  if (looked?.found.every((one) => typeof one === 'object' && one !== null)) return looked;
   // Wait for every kind of missing token, so that the time of a 400 does not tell them apart.
   checkAllowed(context, exchange, await settled);
   // The limit has refused the request whose turns had to end.
@@ -250,33 +249,29 @@ async function fetchValues(
   maxBytes: number,
   hasGaps: boolean,
 ): Promise<readonly Found[]> {
-  const { view } = request;
+  const { viewer } = request;
   const texts = request.texts as readonly Token[];
+  const tokens = { texts, kinds: kindsOf(request) };
   const ending = `_${context.tokenSuffix}`;
   let most = 0;
   let unsized = 0;
-  let marks = '';
-  for (let i = 0; i < texts.length; i++) {
-    const token = texts[i]!;
-    most += mostValueBytes(token, view !== null, ending);
+  for (const token of texts) {
+    most += mostValueBytes(token, !viewer.isPlain, ending);
     if (isLong(token)) unsized++;
-    if (view !== null) marks += markOf(request, i);
   }
-  const marked = view && withMarks(view, marks);
   if (unsized <= MAX_UNSIZED) {
     exchange.hold(context, most);
-    return context.vault.detokenize(texts, marked, undefined, exchange.deadlineMs);
+    return context.vault.detokenize(tokens, viewer, undefined, exchange.deadlineMs);
   }
   const deadlineMs = exchange.deadlineMs ?? requestDeadline();
-  const found = await context.vault.sizes(texts, marked, deadlineMs);
+  const found = await context.vault.sizes(tokens, viewer, deadlineMs);
   if (!hasGaps && !areKnown(found)) return found;
   const sizes = found.map((size) => size ?? 0);
-  if (!request.rules.seesAll(view?.line ?? null))
-    return fetchVisible(context, exchange, texts, marked!, sizes, maxBytes);
+  if (!viewer.seesAll) return fetchVisible(context, exchange, tokens, viewer, sizes, maxBytes);
   if (sum(sizes) > maxBytes) throw tooLarge(maxBytes);
   // Equal tokens share one value.
   exchange.hold(context, sum(new Map(texts.map((token, i) => [token, sizes[i]!])).values()));
-  return context.vault.detokenize(texts, marked, sizes, deadlineMs);
+  return context.vault.detokenize(tokens, viewer, sizes, deadlineMs);
 }
 
 /**
@@ -286,8 +281,8 @@ async function fetchValues(
 async function fetchVisible(
   context: ServerContext,
   exchange: Exchange,
-  texts: readonly Token[],
-  view: MarkedView,
+  { texts, kinds }: Texts<Token>,
+  viewer: Viewer,
   sizes: readonly number[],
   maxBytes: number,
 ): Promise<readonly Found[]> {
@@ -295,15 +290,14 @@ async function fetchVisible(
   const found = new Map<Token, Found>();
   let shownBytes = 0;
   for (const indexes of batchesOf(texts, sizes)) {
-    const asked = indexes.map((i) => texts[i]!);
-    const marks = indexes.map((i) => view.marks[i]).join('');
+    const asked = { texts: indexes.map((i) => texts[i]!), kinds: indexes.map((i) => kinds[i]!) };
     const sizesOf = indexes.map((i) => sizes[i]!);
-    const shown = await context.vault.detokenize(asked, withMarks(view, marks), sizesOf);
-    const bytes = sum(shown.map((one) => Buffer.byteLength(one ?? '')));
+    const shown = await context.vault.detokenize(asked, viewer, sizesOf);
+    const bytes = sum(shown.map((one) => Buffer.byteLength(one?.value ?? '')));
     shownBytes += bytes;
     if (shownBytes > maxBytes) throw tooLarge(maxBytes);
     exchange.hold(context, bytes);
-    for (const [i, token] of asked.entries()) found.set(token, shown[i]);
+    for (const [i, token] of asked.texts.entries()) found.set(token, shown[i]);
   }
   return texts.map((token) => found.get(token));
 }
@@ -322,13 +316,6 @@ function* batchesOf(texts: readonly Token[], sizes: readonly number[]): Generato
     bytes += sizes[i]!;
   }
   yield batch;
-}
-
-/** The mark of the token at this place: see MarkedView. */
-function markOf(request: Asked, index: number): string {
-  const isPlain =
-    request.view!.space === DEFAULT_SPACE && request.kindOf(index).settings.name === DEFAULT_KIND;
-  return isPlain ? PLAIN : SCOPED;
 }
 
 function areKnown(sizes: readonly (number | null | undefined)[]): sizes is readonly number[] {

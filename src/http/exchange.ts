@@ -3,12 +3,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import { CallerError } from '../errors.ts';
 import type { KindCounts } from '../metrics.ts';
-import type { PolicyRules } from '../policy/rules.ts';
+import type { Viewer } from '../policy/viewer.ts';
 import type { AuditEvent } from '../service/audit/audit-log.ts';
 import type { Caller } from '../service/authenticator.ts';
 import type { Holder } from '../service/limits/byte-budget.ts';
 import type { ClientOperation } from '../service/limits/client-limits.ts';
-import type { View } from '../service/threads/messages.ts';
 import type { ServerContext } from './context.ts';
 import { type Correlation, correlationOf } from './correlation.ts';
 import { routeOf } from './routes.ts';
@@ -24,9 +23,8 @@ export const FRAME_BYTES = 512;
 
 /** By which policy a caller sees which values. */
 export interface Shown {
-  readonly rules: PolicyRules;
-  readonly view: View | null;
-  /** undefined: without a view. */
+  readonly viewer: Viewer;
+  /** undefined: of a plain viewer. */
   readonly kinds: KindCounts | undefined;
   /** Values that stayed tokens, because the caller has no right to them. */
   readonly hidden: KindCounts | undefined;

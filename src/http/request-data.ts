@@ -2,15 +2,9 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Step } from '#paths';
 import type { KindCounts } from '../metrics.ts';
 import type { Kind, PathNode, PolicyRules } from '../policy/rules.ts';
-import {
-  kindMark,
-  type MarkedView,
-  NO_POLICY,
-  type View,
-  withMarks,
-} from '../service/threads/messages.ts';
-import { requestDeadline } from '../service/threads/vault-client.ts';
-import { type Client, DEFAULT_KIND, DEFAULT_SPACE, type Value } from '../types.ts';
+import { Viewer } from '../policy/viewer.ts';
+import { requestDeadline, type Texts } from '../service/threads/vault-client.ts';
+import { DEFAULT_KIND, type Value } from '../types.ts';
 import type { ServerContext } from './context.ts';
 import {
   collectFields,
@@ -32,23 +26,14 @@ export const MAX_TURN_BYTES = 262_144;
 /** What takes the place of a text: null where nothing was found. */
 export type Replacement = string | null;
 
-/** The policy that a request is served by, and how the vault is asked. */
-export interface PolicyView {
-  readonly rules: PolicyRules;
-  /** null: as without a policy. */
-  readonly view: View | null;
-}
-
 /** The strings of a request that are replaced. */
-export abstract class RequestValues implements PolicyView {
+export abstract class RequestValues {
   readonly texts: readonly string[];
-  readonly rules: PolicyRules;
-  readonly view: View | null;
+  readonly viewer: Viewer;
 
-  constructor({ rules, view }: PolicyView, texts: readonly string[]) {
+  constructor(viewer: Viewer, texts: readonly string[]) {
     this.texts = texts;
-    this.rules = rules;
-    this.view = view;
+    this.viewer = viewer;
   }
 
   /** Strings that stay in clear, beside `texts`; undefined: the policy names no fields. */
@@ -57,7 +42,7 @@ export abstract class RequestValues implements PolicyView {
   }
 
   kindOf(_index: number): Kind {
-    return this.rules.kind(DEFAULT_KIND);
+    return this.viewer.rules.kind(DEFAULT_KIND);
   }
 
   /** The place of a text, for messages: `data.customer.email`. */
@@ -67,7 +52,7 @@ export abstract class RequestValues implements PolicyView {
 }
 
 /** Texts for the vault to look up. */
-export type Asked = Pick<RequestValues, 'texts' | 'view' | 'rules' | 'kindOf'>;
+export type Asked = Pick<RequestValues, 'texts' | 'viewer' | 'kindOf'>;
 
 export interface RequestData extends RequestValues {
   /**
@@ -109,16 +94,16 @@ export async function dataOf(
   exchange: Exchange,
   body: Buffer,
 ): Promise<RequestData> {
-  const policy = await policyFor(context, exchange);
-  const { rules } = policy;
+  const viewer = await viewerOf(context, exchange);
+  const { rules } = viewer;
   const { text, data } = parseBody(body, rules.tree !== undefined);
   if (body.length > MAX_TURN_BYTES) await nextTurn();
   if (rules.tree === undefined || isListOfValues(data, rules.tree)) {
     const { fields, isReordered } = collectFields(data as JsonObject, context.valuesLimit);
     exchange.holdFields(context, fields.length);
-    if (!isReordered) return new PlainData(policy, data as JsonObject, fields);
+    if (!isReordered) return new PlainData(viewer, data as JsonObject, fields);
     exchange.hold(context, body.length);
-    return new RecordData(policy, text, new RecordWalk(text, ALL_STRINGS, KEPT_ORDER));
+    return new RecordData(viewer, text, new RecordWalk(text, ALL_STRINGS, KEPT_ORDER));
   }
   exchange.hold(context, body.length);
   const walk = new RecordWalk(text, rules, {
@@ -126,7 +111,7 @@ export async function dataOf(
     onUnnamed: (node, name) => warnOfNear(context, exchange, rules, node, name),
   });
   exchange.holdFields(context, walk.places.length);
-  return new RecordData(policy, text, walk);
+  return new RecordData(viewer, text, walk);
 }
 
 /** The log names no field of a request, except one that a field of the policy nearly names. */
@@ -149,11 +134,11 @@ const ALL_STRINGS = { tree: undefined, elsewhere: 'tokenize' } as const;
 const KEPT_ORDER = { maxPlaces: Infinity, keepsBlank: true };
 
 /**
- * The policy in force, for a caller who is still admitted now that the body has come.
+ * The caller by the policy in force, if it is still admitted now that the body has come.
  * @throws CallerError as judgeCaller, or precondition_failed; InternalError when rights cannot be
  * read
  */
-export async function policyFor(context: ServerContext, exchange: Exchange): Promise<PolicyView> {
+export async function viewerOf(context: ServerContext, exchange: Exchange): Promise<Viewer> {
   const judged = judgeCaller(context, exchange);
   const current = context.policies.current();
   let rules = current as PolicyRules;
@@ -163,36 +148,27 @@ export async function policyFor(context: ServerContext, exchange: Exchange): Pro
     [rules] = await Promise.all([current, judged]);
   }
   checkPrecondition(exchange, rules);
-  return { rules, view: viewOf(rules, exchange.caller!.client) };
-}
-
-/** The values of a tokenize or look-up, ready for the vault. */
-interface Accepted {
-  readonly values: readonly Value[];
-  readonly view: MarkedView | null;
+  return Viewer.of(rules, exchange.caller!.client);
 }
 
 /**
- * Synchronous unless a kind is slow.
+ * The values of a tokenize or look-up, ready for the vault. Synchronous unless a kind is slow.
  * @throws CallerError invalid_type for a value that its kind refuses
  */
 export function valuesOf(
   context: ServerContext,
   exchange: Exchange,
   request: RequestValues,
-): Accepted | Promise<Accepted> {
-  const { texts, view, rules } = request;
-  if (view === null) return { values: texts as readonly Value[], view };
-  let marks = '';
-  const values: Value[] = [];
+): Texts<Value> | Promise<Texts<Value>> {
+  if (request.viewer.isPlain) return { texts: request.texts as readonly Value[], kinds: [] };
+  const kinds = kindsOf(request);
   const slow: number[] = [];
-  for (let i = 0; i < texts.length; i++) {
-    const kind = request.kindOf(i);
-    marks += kindMark(kind, rules);
-    if (kind.isSlow) slow.push(i);
-    values.push(kind.isSlow ? ('' as Value) : acceptedAt(request, i));
-  }
-  const accepted = { values, view: withMarks(view, marks) };
+  const texts = kinds.map((kind, i) => {
+    if (!kind.isSlow) return acceptedAt(request, i);
+    slow.push(i);
+    return '' as Value;
+  });
+  const accepted = { texts, kinds };
   if (slow.length === 0) return accepted;
   return acceptInVault(context, exchange, request, accepted, slow);
 }
@@ -209,25 +185,27 @@ async function acceptInVault(
   { vault }: ServerContext,
   exchange: Exchange,
   request: RequestValues,
-  { values, view }: { readonly values: Value[]; readonly view: MarkedView },
+  { texts, kinds }: { readonly texts: Value[]; readonly kinds: readonly Kind[] },
   slow: readonly number[],
-): Promise<Accepted> {
+): Promise<Texts<Value>> {
   exchange.deadlineMs ??= requestDeadline();
-  const texts = slow.map((i) => request.texts[i]!);
-  const marks = slow.map((i) => view.marks[i]).join('');
-  const found = await vault.accept(texts, withMarks(view, marks), exchange.deadlineMs);
+  const asked = { texts: slow.map((i) => request.texts[i]!), kinds: slow.map((i) => kinds[i]!) };
+  const found = await vault.accept(asked, request.viewer, exchange.deadlineMs);
   // Of one that is refused, `acceptedAt` says why.
-  for (const [at, i] of slow.entries()) values[i] = found[at] ?? acceptedAt(request, i);
-  return { values, view };
+  for (const [at, i] of slow.entries()) texts[i] = found[at] ?? acceptedAt(request, i);
+  return { texts, kinds };
+}
+
+/** Empty for a plain viewer: there is one kind. */
+export function kindsOf(asked: Asked): readonly Kind[] {
+  return asked.viewer.isPlain ? [] : asked.texts.map((_, i) => asked.kindOf(i));
 }
 
 /** How many texts of a tokenize or look-up each kind has; undefined: without kinds. */
 export function kindsIn(request: RequestValues): KindCounts | undefined {
-  if (request.view === null) return undefined;
+  if (request.viewer.isPlain) return undefined;
   const counts = new Map<string, number>();
-  request.texts.forEach((_, i) => {
-    addTo(counts, request.kindOf(i).settings.name);
-  });
+  for (const { settings } of kindsOf(request)) addTo(counts, settings.name);
   return counts;
 }
 
@@ -247,25 +225,20 @@ export function isListOfValues(
   return Object.keys(data).length === 1 && Array.isArray(data.values) && !names.has('values');
 }
 
-function viewOf(rules: PolicyRules, client: Client): View | null {
-  if (rules.tag === undefined && client.space === DEFAULT_SPACE) return null;
-  return { policy: rules.tag ?? NO_POLICY, line: rules.lineOf(client), space: client.space };
-}
-
 /** All strings of `data`, as texts without a path in a policy. */
 class PlainData extends RequestValues implements RequestData {
   readonly #data: JsonObject;
   readonly #fields: readonly Field[];
 
-  constructor(policy: PolicyView, data: JsonObject, fields: readonly Field[]) {
+  constructor(viewer: Viewer, data: JsonObject, fields: readonly Field[]) {
     const texts = fields.map((field) => field.text);
-    super(policy, texts);
+    super(viewer, texts);
     this.#data = data;
     this.#fields = fields;
   }
 
   override get passed(): number | undefined {
-    return this.rules.tree && 0;
+    return this.viewer.rules.tree && 0;
   }
 
   pathOf(index: number): string {
@@ -300,19 +273,19 @@ class RecordData extends RequestValues implements RequestData {
   readonly #text: string;
   readonly #walk: RecordWalk;
 
-  constructor(policy: PolicyView, text: string, walk: RecordWalk) {
+  constructor(viewer: Viewer, text: string, walk: RecordWalk) {
     const texts = walk.places.map((place: Place) => place.text);
-    super(policy, texts);
+    super(viewer, texts);
     this.#text = text;
     this.#walk = walk;
   }
 
   override get passed(): number | undefined {
-    return this.rules.tree && this.#walk.passed;
+    return this.viewer.rules.tree && this.#walk.passed;
   }
 
   override kindOf(index: number): Kind {
-    return this.rules.kindAt(this.#walk.places[index]!.path);
+    return this.viewer.rules.kindAt(this.#walk.places[index]!.path);
   }
 
   pathOf(index: number): string {

@@ -59,14 +59,15 @@ export function isStillRight(
 
 function seesTheSame({ shown, caller }: Exchange, rules: PolicyRules | undefined): boolean {
   if (shown === undefined || rules === undefined) return true;
-  const { rules: before, view, kinds } = shown;
+  const { viewer, kinds } = shown;
   const line = rules.lineOf(caller!.client);
-  if (line === null || (rules === before && line === view?.line)) return true;
-  if (kinds === undefined || view === null) return false;
+  const before = viewer.rules;
+  if (line === null || (rules === before && line === viewer.line)) return true;
+  if (kinds === undefined) return false;
   return [...kinds.keys()].every((kind) => {
     const right = rules.right(line, kind);
     if (right !== 'masked') return right === 'full';
-    const isMasked = before.right(view.line, kind) === 'masked';
+    const isMasked = before.right(viewer.line, kind) === 'masked';
     return isMasked && isDeepStrictEqual(before.settingsOf(kind), rules.settingsOf(kind));
   });
 }
@@ -86,10 +87,11 @@ export async function cutUnlessRight(context: ServerContext, exchange: Exchange)
 
 /** How many values of each kind there are, by the caller's right; undefined: without a policy. */
 export function seenOf(shown: Shown | undefined): Seen | undefined {
-  const { rules, view, kinds = [], hidden = [] } = shown ?? {};
-  if (rules?.tag === undefined) return undefined;
+  if (shown?.viewer.rules.tag === undefined) return undefined;
+  const { viewer, kinds = [], hidden = [] } = shown;
+  const { rules, line } = viewer;
   const seen: Seen = {};
-  for (const [kind, count] of kinds) seen[kind] = { [rules.right(view!.line, kind)]: count };
+  for (const [kind, count] of kinds) seen[kind] = { [rules.right(line, kind)]: count };
   for (const [kind, count] of hidden) seen[kind] = { ...seen[kind], none: count };
   return Object.keys(seen).length > 0 ? seen : undefined;
 }

@@ -1,14 +1,14 @@
+import type { Viewer } from '../policy/viewer.ts';
 import type { ServerContext } from './context.ts';
 import { invalid, parseBody } from './data.ts';
 import type { Exchange } from './exchange.ts';
 import {
   type Asked,
   type Narrowed,
-  type PolicyView,
-  policyFor,
   type Replacement,
   type RequestData,
   RequestValues,
+  viewerOf,
 } from './request-data.ts';
 import { TextOffsets, textIn } from './text-values.ts';
 import { heldFrom, type Place, TokenFinder } from './token-finder.ts';
@@ -23,19 +23,19 @@ export async function textTokensOf(
   exchange: Exchange,
   body: Buffer,
 ): Promise<RequestData> {
-  const policy = await policyFor(context, exchange);
+  const viewer = await viewerOf(context, exchange);
   const { data } = parseBody(body);
   const whole = textIn(data, ['text', 'more']);
   const { more = false } = data;
   if (typeof more !== 'boolean') throw invalid('data.more: must be true or false');
   exchange.hold(context, body.length);
   const { valuesLimit, tokenSuffix } = context;
-  const places = new TokenFinder(tokenSuffix, policy.rules.textKinds).find(whole, valuesLimit);
+  const places = new TokenFinder(tokenSuffix, viewer.rules.textKinds).find(whole, valuesLimit);
   if (places.length > valuesLimit)
     throw invalid(`data.text: may have more than ${valuesLimit} tokens; send it in pieces`);
   exchange.holdFields(context, places.length);
   const end = more ? heldFrom(whole, places.at(-1)?.end ?? 0, tokenSuffix) : undefined;
-  return new TextCandidates(policy, { whole, end }, places);
+  return new TextCandidates(viewer, { whole, end }, places);
 }
 
 /** A text, and where the part begins that is held back; undefined: the text is complete. */
@@ -53,9 +53,9 @@ class TextTokens extends RequestValues implements RequestData {
   readonly #stretches: readonly Stretch[];
   #offsets: TextOffsets | undefined;
 
-  constructor(policy: PolicyView, text: Text, stretches: readonly Stretch[]) {
+  constructor(viewer: Viewer, text: Text, stretches: readonly Stretch[]) {
     const texts = stretches.map(({ start, end }) => text.whole.slice(start, end));
-    super(policy, texts);
+    super(viewer, texts);
     this.text = text;
     this.#stretches = stretches;
   }
@@ -94,14 +94,14 @@ class TextTokens extends RequestValues implements RequestData {
 class TextCandidates extends TextTokens {
   readonly #places: readonly Place[];
 
-  constructor(policy: PolicyView, text: Text, places: readonly Place[]) {
-    super(policy, text, places);
+  constructor(viewer: Viewer, text: Text, places: readonly Place[]) {
+    super(viewer, text, places);
     this.#places = places;
   }
 
   /** Asks for one candidate of each place, then for the next one of those that are unknown. */
   *turns<T>(): Generator<Asked, Narrowed<T | undefined>, readonly T[]> {
-    const { view, rules } = this;
+    const { viewer } = this;
     const stretches: Stretch[] = [...this.#places];
     const found = new Array<T | undefined>(stretches.length).fill(undefined);
     let open = [...stretches.keys()];
@@ -109,8 +109,7 @@ class TextCandidates extends TextTokens {
       const candidates = open.map((place) => this.#places[place]!.candidate(turn)!);
       const its = yield {
         texts: candidates.map(({ token }) => token),
-        view,
-        rules,
+        viewer,
         kindOf: (index) => candidates[index]!.kind ?? this.kindOf(index),
       };
       open = open.filter((place, i) => {
@@ -121,7 +120,7 @@ class TextCandidates extends TextTokens {
         return false;
       });
     }
-    return { request: new TextTokens(this, this.text, stretches), found };
+    return { request: new TextTokens(viewer, this.text, stretches), found };
   }
 }
 

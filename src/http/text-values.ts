@@ -1,8 +1,9 @@
 import type { Kind, PolicyRules } from '../policy/rules.ts';
+import type { Viewer } from '../policy/viewer.ts';
 import type { ServerContext } from './context.ts';
 import { checkText, invalid, isObject, type JsonObject, parseBody } from './data.ts';
 import type { Exchange } from './exchange.ts';
-import { type PolicyView, policyFor, type Replacement, RequestValues } from './request-data.ts';
+import { type Replacement, RequestValues, viewerOf } from './request-data.ts';
 
 const SPANS = 'data.spans';
 const NEEDED = 'a list of objects with start, end and kind';
@@ -27,7 +28,7 @@ export async function textValuesOf(
   exchange: Exchange,
   body: Buffer,
 ): Promise<RequestValues> {
-  const policy = await policyFor(context, exchange);
+  const viewer = await viewerOf(context, exchange);
   const { data } = parseBody(body);
   const text = textIn(data, ['text', 'spans']);
   const { spans } = data;
@@ -36,7 +37,7 @@ export async function textValuesOf(
     throw invalid(`${SPANS}: has more than ${context.valuesLimit} spans; send shorter texts`);
   exchange.hold(context, body.length);
   exchange.holdFields(context, spans.length);
-  return new TextValues(policy, text, readSpans(spans, new TextOffsets(text), policy.rules));
+  return new TextValues(viewer, text, readSpans(spans, new TextOffsets(text), viewer.rules));
 }
 
 /**
@@ -105,9 +106,9 @@ class TextValues extends RequestValues {
   readonly #text: string;
   readonly #spans: readonly Span[];
 
-  constructor(policy: PolicyView, text: string, spans: readonly Span[]) {
+  constructor(viewer: Viewer, text: string, spans: readonly Span[]) {
     const texts = spans.map(({ from, to }) => text.slice(from, to));
-    super(policy, texts);
+    super(viewer, texts);
     for (const [i, { index }] of spans.entries()) checkText(texts[i]!, ['data', 'spans', index]);
     this.#text = text;
     this.#spans = spans;

@@ -23,8 +23,8 @@ export function tokenizeHandler(
     const request = await read(context, exchange, await readBody(context, exchange));
     if (operation === 'lookup') checkLookup(request, client.token_mode === 'random');
     const accepted = valuesOf(context, exchange, request);
-    const { values, view } = accepted instanceof Promise ? await accepted : accepted;
-    const asked = context.vault[operation](values, client, view, exchange.deadlineMs);
+    const values = accepted instanceof Promise ? await accepted : accepted;
+    const asked = context.vault[operation](values, client, request.viewer, exchange.deadlineMs);
     const tokens = await inVault(exchange, asked);
     const [before, after] = frame(exchange);
     const body = before + request.json(tokens) + after;

@@ -252,7 +252,7 @@ async function createContext(
   const vaultClient = new VaultClient(data, guards, {
     batch: metrics.batch,
     damaged: metrics.damaged,
-    keysWanted: () => keys.demand(),
+    keysWanted: () => void keys.refresh(),
   });
   keys.subscribe((snapshot) => vaultClient.renew(snapshot));
   await policies.start();

@@ -1,12 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isApiKey } from '../crypto/api-key.ts';
 import type { Keyring } from '../crypto/keyring.ts';
-import { CallerError } from '../errors.ts';
+import { CallerError, InternalError } from '../errors.ts';
 import type { ApiKeyStore, LiveApiKey, SubjectClient } from '../store/api-keys.ts';
 import { leaseMs, REQUEST_PATIENCE_MS } from '../timeouts.ts';
 import type { Client } from '../types.ts';
 import type { ApiKeyUse, ApiKeyUses } from './api-key-uses.ts';
 import { isJwt, type JwtVerifier } from './jwt/jwt-verifier.ts';
+import { Refresher } from './refresher.ts';
 
 /** The client behind a request, and its API key or the subject of its JWT. */
 export interface Caller {
@@ -48,12 +49,17 @@ export class Authenticator {
    */
   #byHeader = new Map<string, Entry>();
   #loadedAtMs = -Infinity;
+  /** Why the last load failed. */
+  #problem: unknown;
   #askedAtMs = -Infinity;
   /** The digests for the next query, and its result. */
   #wanted = new Set<string>();
   #next: Promise<ReadonlyMap<string, Entry>> | undefined;
   #waitingCount = 0;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #refresher = new Refresher((startedAtMs) => this.#load(startedAtMs), {
+    intervalMs: REFRESH_INTERVAL_MS,
+    nowMs: leaseMs,
+  });
 
   /** @param jwt undefined: callers need an API key */
   constructor(apiKeys: ApiKeyStore, keyring: Keyring, uses: ApiKeyUses, jwt?: JwtVerifier) {
@@ -66,15 +72,16 @@ export class Authenticator {
   /**
    * Loads the copy, then renews it in the background. If the first load fails, renewal still runs,
    * and requests ask the database until then.
+   * @throws InternalError for a first load that fails
    */
   async start(): Promise<void> {
-    this.#timer = setInterval(() => this.#load().catch(() => {}), REFRESH_INTERVAL_MS).unref();
     this.#jwt?.keys.start();
-    await this.#load();
+    await this.#refresher.start();
+    this.#requireFresh();
   }
 
   stop(): void {
-    clearInterval(this.#timer);
+    this.#refresher.stop();
     this.#jwt?.keys.stop();
   }
 
@@ -105,6 +112,10 @@ export class Authenticator {
 
   #isFresh(): boolean {
     return leaseMs() - this.#loadedAtMs < MAX_AGE_MS;
+  }
+
+  #requireFresh(): void {
+    if (!this.#isFresh()) throw this.#problem ?? new InternalError('database_unavailable');
   }
 
   #ofJwt(jwt: JwtVerifier, token: string): Entry | Promise<Entry> {
@@ -146,7 +157,8 @@ export class Authenticator {
     this.#wanted = new Set();
     this.#next = undefined;
     if (!this.#isFresh()) {
-      await this.#load();
+      await this.#refresher.refresh();
+      this.#requireFresh();
       return this.#byDigest;
     }
     const deadlineMs = performance.now() + REQUEST_PATIENCE_MS;
@@ -157,18 +169,27 @@ export class Authenticator {
     return found;
   }
 
-  async #load(): Promise<void> {
-    const startedAtMs = leaseMs();
+  async #load(startedAtMs: number): Promise<() => void> {
     const deadlineMs = performance.now() + REQUEST_PATIENCE_MS;
-    const loaded = await this.#apiKeys.listLive(deadlineMs);
-    const subjects = this.#jwt && (await this.#apiKeys.listSubjects(deadlineMs));
-    // Drop the result of a slow load when a later load has already ended.
-    if (startedAtMs < this.#loadedAtMs) return;
+    try {
+      const loaded = await this.#apiKeys.listLive(deadlineMs);
+      const subjects = this.#jwt && (await this.#apiKeys.listSubjects(deadlineMs));
+      return () => {
+        this.#take(loaded, subjects ?? []);
+        this.#loadedAtMs = startedAtMs;
+      };
+    } catch (problem) {
+      return () => {
+        this.#problem = problem;
+      };
+    }
+  }
+
+  #take(loaded: readonly LiveApiKey[], subjects: readonly SubjectClient[]): void {
     this.#byDigest = this.#entriesOf(loaded);
     this.#byHeader = new Map();
-    this.#bySubject = new Map(subjects?.map((one) => [one.client.subject!, this.#entryOf(one)]));
-    this.#loadedAtMs = startedAtMs;
-    const clientIds = subjects?.map(({ client }) => client.client_id) ?? [];
+    this.#bySubject = new Map(subjects.map((one) => [one.client.subject!, this.#entryOf(one)]));
+    const clientIds = subjects.map(({ client }) => client.client_id);
     this.#uses.keepOnly(new Set([...loaded.map((one) => one.api_key_id), ...clientIds]));
   }
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { digestOf } from '../crypto/primitives.ts';
-import { OperatorError, operatorError, Unavailable } from '../errors.ts';
+import { OperatorError, Unavailable } from '../errors.ts';
 import { parsePolicy } from '../policy/parse.ts';
 import type { Policy } from '../policy/policy.ts';
 import {
@@ -13,6 +13,7 @@ import {
 } from '../store/policies.ts';
 import { leaseMs, STANDBY_PATIENCE_MS } from '../timeouts.ts';
 import type { Durable } from '../types.ts';
+import { Refresher, whenItChanges } from './refresher.ts';
 
 /** The policy of the vault, for all code that serves requests. */
 export interface PolicySnapshot {
@@ -32,12 +33,8 @@ export interface PolicySnapshot {
 /** A request that uses an older policy could break the promise of 5 s. */
 export const POLICY_LEASE_MS = 5_000;
 /** An applied version becomes known after this time, plus one query. */
-const LOOK_INTERVAL_MS = 2_000;
-const LOOK_PATIENCE_MS = 4_000;
-/** The shortest time between reads that requests wait for. */
-const DEMAND_INTERVAL_MS = 50;
-/** A read that began before this may be of a process that stood still since. */
-const SHARED_FOR_MS = 1_000;
+const REFRESH_INTERVAL_MS = 2_000;
+const REFRESH_TIMEOUT_MS = 4_000;
 
 /** The newest policy is in force, so without it an older one must not be used. */
 export class UnreadablePolicy extends OperatorError {
@@ -101,11 +98,15 @@ const NO_POLICY: Known = { version: undefined, policy: undefined, problem: undef
  */
 export class PolicyFollower {
   readonly #store: PolicyStore;
-  readonly #onChange: (problem: unknown) => void;
+  readonly #notify: (problem: unknown) => void;
   readonly #readPolicies: ReadPolicies;
+  readonly #refresher = new Refresher((startedAtMs) => this.#refreshed(startedAtMs), {
+    intervalMs: REFRESH_INTERVAL_MS,
+    nowMs: leaseMs,
+  });
   readonly #listeners: ((snapshot: PolicySnapshot) => void)[] = [];
   #known: Known | undefined;
-  /** The latest document that was read, or still is: it may take longer than one look. */
+  /** The latest document that was read, or still is: it may take longer than one refresh. */
   #reading: { readonly of: StoredPolicy; readonly known: Promise<Known> } | undefined;
   #hasBareTokens = false;
   #latest: PolicySnapshot = {
@@ -114,12 +115,6 @@ export class PolicyFollower {
     asOfMs: -Infinity,
     problem: undefined,
   };
-  #timer: NodeJS.Timeout | undefined;
-  #startedAtMs = -Infinity;
-  #looking: Promise<void> | undefined;
-  /** When the latest read that ended had begun. */
-  #endedStartMs = -Infinity;
-  #hasStopped = false;
 
   /**
    * @param store on a pool that housekeeping never uses
@@ -131,7 +126,7 @@ export class PolicyFollower {
     read: ReadPolicies = readPolicies,
   ) {
     this.#store = store;
-    this.#onChange = onChange;
+    this.#notify = whenItChanges(onChange);
     this.#readPolicies = read;
   }
 
@@ -145,39 +140,28 @@ export class PolicyFollower {
   }
 
   /** Reads the policy once, then every 2 s. Never fails. */
-  async start(): Promise<void> {
-    this.#timer = setInterval(() => void this.demand(), LOOK_INTERVAL_MS).unref();
-    await this.demand();
+  start(): Promise<void> {
+    return this.#refresher.start();
   }
 
   stop(): void {
-    this.#hasStopped = true;
-    clearInterval(this.#timer);
+    this.#refresher.stop();
   }
 
-  /**
-   * Reads the policy at once, and resolves when all listeners have the result. Never fails. Calls
-   * at the same time share a read: look at `asOfMs`.
-   */
-  async demand(): Promise<PolicySnapshot> {
-    const isUnderWay = this.#endedStartMs < this.#startedAtMs;
-    const shareMs = isUnderWay ? SHARED_FOR_MS : DEMAND_INTERVAL_MS;
-    // Not more than four reads are under way: they begin a second apart, and each ends after 4 s.
-    if (this.#startedAtMs + shareMs <= leaseMs()) this.#looking = this.#look();
-    await this.#looking;
+  /** Resolves when all listeners have the result of a read after this call. Never fails. */
+  async refresh(): Promise<PolicySnapshot> {
+    await this.#refresher.refresh();
     return this.#latest;
   }
 
-  async #look(): Promise<void> {
-    const asOfMs = leaseMs();
-    this.#startedAtMs = asOfMs;
+  async #refreshed(asOfMs: number): Promise<() => void> {
     try {
-      const deadlineMs = performance.now() + LOOK_PATIENCE_MS;
+      const deadlineMs = performance.now() + REFRESH_TIMEOUT_MS;
       this.#hasBareTokens ||= await this.#store.hasBareTokens(deadlineMs);
       const { known, problem } = await this.#read(deadlineMs);
-      this.#tell(asOfMs, known, problem);
+      return () => this.#take(asOfMs, known, problem);
     } catch (error) {
-      this.#tell(asOfMs, undefined, error);
+      return () => this.#take(asOfMs, undefined, error);
     }
   }
 
@@ -229,7 +213,7 @@ export class PolicyFollower {
     throw new Unavailable(new Error('the policies changed between two reads'));
   }
 
-  /** A read that takes longer goes on, for the next look. */
+  /** A read that takes longer goes on, for the next refresh. */
   async #readKnown(stored: StoredPolicy, deadlineMs: number): Promise<Known> {
     if (this.#reading === undefined || !isVersion(stored, this.#reading.of)) {
       const reading = { of: stored, known: this.#knownAs(stored) };
@@ -251,30 +235,24 @@ export class PolicyFollower {
     return { version, policy: undefined, problem: new UnreadablePolicy(version.version, policy) };
   }
 
-  /** Drops the result of a slow read when a later read has already ended. */
-  #tell(startMs: number, known: Known | undefined, otherwise: unknown): void {
-    if (startMs < this.#endedStartMs || this.#hasStopped) return;
-    this.#endedStartMs = startMs;
-    const before = this.#latest.problem;
+  #take(asOfMs: number, known: Known | undefined, otherwise: unknown): void {
     const problem = known?.problem ?? otherwise;
     if (known === undefined) this.#latest = { ...this.#latest, problem };
     else {
-      const asOfMs = known.problem === undefined ? startMs : -Infinity;
       this.#known = known;
-      const { policy } = known;
-      this.#latest = { policy, hasBareTokens: this.#hasBareTokens, asOfMs, problem };
+      this.#latest = {
+        policy: known.policy,
+        hasBareTokens: this.#hasBareTokens,
+        asOfMs: known.problem === undefined ? asOfMs : -Infinity,
+        problem,
+      };
     }
     for (const listener of this.#listeners) listener(this.#latest);
-    if (inWords(before) !== inWords(problem)) this.#onChange(problem);
+    this.#notify(problem);
   }
 }
 
 /** By its time, too: a failover can give its number to another document. */
 function isVersion(head: PolicyVersion, version: PolicyVersion | undefined): boolean {
   return version !== undefined && isDeepStrictEqual(versionOf(head), versionOf(version));
-}
-
-/** Reasons for an unavailable database differ only in their cause, so their texts are compared. */
-function inWords(problem: unknown): string {
-  return String(operatorError(problem) ?? problem);
 }

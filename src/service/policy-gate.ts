@@ -33,7 +33,7 @@ export class PolicyGate {
   async #renewed(): Promise<PolicyRules> {
     const untilMs = leaseMs() + REQUEST_PATIENCE_MS;
     for (; leaseMs() < untilMs; await sleep(PAUSE_MS)) {
-      const { problem } = await this.#follower.demand();
+      const { problem } = await this.#follower.refresh();
       if (this.#isFresh()) return this.#rules;
       if (problem instanceof UnreadablePolicy)
         throw new InternalError('policy_unreadable', { cause: problem });

@@ -7,11 +7,12 @@ import { monotonicMs } from '../timeouts.ts';
 import type { KeyringFollower } from './keys/keyring-follower.ts';
 import { SEAL_LEASE_MS } from './keys/leased-keyring.ts';
 import type { License } from './license.ts';
+import { Refresher } from './refresher.ts';
 import type { Writes } from './threads/vault-client.ts';
 
 /** The settings of the server are read this often, because they can change while it runs. */
-const LOOK_INTERVAL_MS = 2_000;
-const LOOK_PATIENCE_MS = 4_000;
+const REFRESH_INTERVAL_MS = 2_000;
+const REFRESH_TIMEOUT_MS = 4_000;
 const DISK_FULL = '53100';
 const PROBE_INTERVAL_MS = 1_000;
 const PROBE_PATIENCE_MS = 4_000;
@@ -34,8 +35,7 @@ interface WriteGuardsOptions {
 export class WriteGuards implements Writes {
   readonly #options: WriteGuardsOptions;
   #unsafeSettings: readonly string[] = [];
-  #isLooking = false;
-  #looking: NodeJS.Timeout | undefined;
+  #settings: Refresher | undefined;
   #hasSpace = true;
   #probing: NodeJS.Timeout | undefined;
 
@@ -46,12 +46,15 @@ export class WriteGuards implements Writes {
   /** @param onUnsafe called when the unsafe settings change, with each as `name=value` */
   start(onUnsafe: (unsafeSettings: readonly string[]) => void): void {
     if (!this.#promisesDurability) return;
-    this.#looking = setInterval(() => void this.#look(onUnsafe), LOOK_INTERVAL_MS).unref();
-    void this.#look(onUnsafe);
+    this.#settings = new Refresher(() => this.#readSettings(onUnsafe), {
+      intervalMs: REFRESH_INTERVAL_MS,
+      nowMs: monotonicMs,
+    });
+    void this.#settings.start();
   }
 
   stop(): void {
-    clearInterval(this.#looking);
+    this.#settings?.stop();
     clearTimeout(this.#probing);
   }
 
@@ -91,23 +94,19 @@ export class WriteGuards implements Writes {
     return this.#options.vault.databaseUrl !== undefined;
   }
 
-  /** If the database does not answer, the last result stays. */
-  async #look(onUnsafe: (unsafeSettings: readonly string[]) => void): Promise<void> {
-    if (this.#isLooking) return;
-    this.#isLooking = true;
+  /** If the database does not answer, the last result stays: requests report that it is away. */
+  async #readSettings(onUnsafe: (unsafeSettings: readonly string[]) => void): Promise<() => void> {
     const { pool } = this.#options;
-    try {
-      const { unsafeSettings } = await serverFacts(pool, performance.now() + LOOK_PATIENCE_MS);
-      // A session keeps the settings of its role from its start, so the next look needs a new one.
+    const facts = await serverFacts(pool, performance.now() + REFRESH_TIMEOUT_MS).catch(() => null);
+    return () => {
+      if (facts === null) return;
+      const { unsafeSettings } = facts;
+      // A session keeps the settings of its role from its start, so the next read needs a new one.
       if (unsafeSettings.length > 0) pool.reconnect();
       if (unsafeSettings.join() === this.#unsafeSettings.join()) return;
       this.#unsafeSettings = unsafeSettings;
       onUnsafe(unsafeSettings);
-    } catch {
-      // Requests report a database that is away.
-    } finally {
-      this.#isLooking = false;
-    }
+    };
   }
 
   #setSpace(hasSpace: boolean): void {

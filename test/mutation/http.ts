@@ -296,8 +296,8 @@ export const HTTP: readonly Mutant[] = [
   {
     id: 'hidden-size',
     file: 'http/detokenize.ts',
-    old: 'if (!request.rules.seesAll(view?.line ?? null))',
-    new: "if (view?.line === '')",
+    old: 'if (!viewer.seesAll)',
+    new: 'if (viewer.isPlain)',
     promise: 'No response tells the size of a hidden value.',
     tests: ['policy/service.test.ts'],
     name: 'how long a value is',

@@ -164,7 +164,7 @@ export const IDENTITY: readonly Mutant[] = [
   {
     id: 'jwt-fetch-storm',
     ...KEYS,
-    old: 'this.#nowMs() - this.#askedAtMs < COOL_DOWN_MS',
+    old: 'this.#nowMs() - this.#refresher.startedAtMs < COOL_DOWN_MS',
     new: 'this.#nowMs() < 0',
     promise: 'Unknown key ids cause one fetch in 5 s.',
   },

@@ -257,12 +257,12 @@ describe.skipIf(!kinds().includes('server'))('the keyring in memory', () => {
     const { keys, source } = openedVault(place);
     const follower = new KeyringFollower(keys, source, await openKeys(keys, source, 'tok', soon()));
     // The first look waits for the standby; later ones only when keys have changed.
-    await follower.look();
+    await follower.refresh();
     const slow = heldBack(keys, 'list');
-    const first = follower.look();
+    const first = follower.refresh();
     await slow.read();
     await runJson(place, 'keyring', 'rotate');
-    await follower.look();
+    await follower.refresh();
     const newest = follower.latest;
     expect(primaryVersionOf(newest.keys)).toBe(2);
     slow.release();

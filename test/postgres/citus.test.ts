@@ -300,7 +300,7 @@ describe.skipIf(!citusIsInstalled)('the vault on Citus', () => {
       ]);
     }
     const follower = new PolicyFollower(stores[0]!);
-    expect(await follower.demand()).toMatchObject({ policy: { version: 3 }, problem: undefined });
+    expect(await follower.refresh()).toMatchObject({ policy: { version: 3 }, problem: undefined });
     const rows = await query(
       place.env.DATABASE_URL!,
       "select distinct result from run_command_on_all_nodes('select count(distinct applied_at) from standin.policies')",

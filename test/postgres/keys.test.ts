@@ -224,14 +224,14 @@ test('the key of another vault in the row of a version is never taken: nothing i
   const { keys, source } = openedVault(place);
   const opened = await openKeys(keys, source, 'tok', soon());
   const follower = new KeyringFollower(keys, source, opened);
-  await follower.look();
+  await follower.refresh();
   const { keys: own } = follower.latest;
   const wrapping = (bytes: Buffer) =>
     keys.locked(soon(), async (locked) =>
       locked.update(wrap(kekOf(await source.read()), 'dek', 1, bytes)),
     );
   await wrapping(newKeyBytes());
-  await follower.look();
+  await follower.refresh();
   expect(follower.latest).toMatchObject({ keys: own, asOfMs: -Infinity, failure: 'key_missing' });
   let n = 0;
   const status = async () => (await call(service, 'tokenize', { a: `new ${n++}` })).status;
@@ -261,14 +261,14 @@ describe.skipIf(kind !== 'server')('with a standby that is away', () => {
   test('a key that a failover would lose seals nothing', async () => {
     const { place, keys, source, opened, waitFor } = await newAbsence();
     const follower = new KeyringFollower(keys, source, opened);
-    await follower.look();
+    await follower.refresh();
     await waitFor('absent');
     // As a rotation whose wait for the standby was cancelled: visible, and on this server only.
     const { kek_id: kekId, wrapped } = wrap(kekOf(await source.read()), 'dek', 2, newKeyBytes());
     const insert = `insert into standin.keyring (purpose, version, kek_id, wrapped) values ('dek', 2, '${kekId}', '\\x${wrapped.toString('hex')}')`;
     await sql(place, `begin; set local synchronous_commit = local; ${insert}; commit`);
     const isFailed = async () => {
-      await follower.look();
+      await follower.refresh();
       return follower.latest.failure !== undefined;
     };
     await until(isFailed, 'a failed read');
@@ -276,7 +276,7 @@ describe.skipIf(kind !== 'server')('with a standby that is away', () => {
     expect(follower.latest).toMatchObject({ isDurable: false, failure: 'database_unavailable' });
     await waitFor('');
     const hasKey = async () => {
-      await follower.look();
+      await follower.refresh();
       return follower.latest.isDurable && follower.primaryVersion === 2;
     };
     await until(hasKey, 'the key');

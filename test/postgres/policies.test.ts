@@ -116,7 +116,7 @@ describe.each(kinds())('policies on the %s database', (kind) => {
       began ||= follower.latest.asOfMs >= sinceMs || follower.latest.problem !== undefined;
     });
     await until(async () => {
-      await follower.demand();
+      await follower.refresh();
       return began;
     }, 'a read');
     return follower.latest;
@@ -149,7 +149,7 @@ describe.each(kinds())('policies on the %s database', (kind) => {
   test('are read once for all who ask at the same time', async () => {
     const { follower, told } = following();
     await store.apply(FIRST, 0, soon());
-    const all = await Promise.all(Array.from({ length: 50 }, () => follower.demand()));
+    const all = await Promise.all(Array.from({ length: 50 }, () => follower.refresh()));
     expect(all.map(({ policy }) => policy?.version)).toEqual(Array(50).fill(1));
     expect(told).toHaveLength(1);
   });
@@ -184,7 +184,7 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     expect(kept).toEqual({ policy, asOfMs, hasBareTokens: false });
     expect(problems).toEqual([problem]);
     await pool.query('alter table standin.away rename to policies', [], soon());
-    await until(async () => (await follower.demand()).problem === undefined, 'a read');
+    await until(async () => (await follower.refresh()).problem === undefined, 'a read');
     expect(follower.latest.asOfMs).toBeGreaterThan(asOfMs);
     expect(problems).toHaveLength(2);
   });
@@ -199,11 +199,11 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     });
     const old = candidates(0, soon());
     vi.spyOn(store, 'candidates').mockImplementationOnce(() => held.then(() => old));
-    const slow = follower.demand();
+    const slow = follower.refresh();
     await old;
     await store.apply(SECOND, 1, soon());
     const isNext = () => {
-      void follower.demand();
+      void follower.refresh();
       return follower.latest.policy?.version === 2;
     };
     await until(isNext, 'a later read');
@@ -265,7 +265,7 @@ describe.skipIf(!kinds().includes('server'))('with a standby that is away', () =
     const store = new PolicyStore(pool);
     await store.apply(FIRST, 0, soon());
     const follower = new PolicyFollower(store);
-    await follower.demand();
+    await follower.refresh();
     expect(follower.latest.policy?.version).toBe(1);
     const superuser = (text: string) => query(cluster.directUrl('postgres'), text);
     await superuser("alter system set synchronous_standby_names = 'absent'");
@@ -277,10 +277,10 @@ describe.skipIf(!kinds().includes('server'))('with a standby that is away', () =
       `begin; set local synchronous_commit = local; ${insert}; commit`,
     );
     expect((await store.newest(soon()))!.version).toBe(2);
-    await until(async () => (await follower.demand()).problem !== undefined, 'a failed read');
+    await until(async () => (await follower.refresh()).problem !== undefined, 'a failed read');
     expect(follower.latest.policy?.version).toBe(1);
     await superuser('alter system reset synchronous_standby_names');
     await superuser('select pg_reload_conf()');
-    await until(async () => (await follower.demand()).policy?.version === 2, 'the version');
+    await until(async () => (await follower.refresh()).policy?.version === 2, 'the version');
   });
 });

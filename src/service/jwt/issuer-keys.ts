@@ -2,6 +2,7 @@ import type { JWTVerifyGetKey } from 'jose';
 import { InternalError, OperatorError } from '../../errors.ts';
 import type { JwtOptions } from '../../options.ts';
 import type { Finding } from '../../types.ts';
+import { Refresher, whenItChanges } from '../refresher.ts';
 import { fetchJson, IssuerError } from './fetch-json.ts';
 
 /** A key that the issuer withdraws is refused after this time. */
@@ -27,33 +28,31 @@ type OnChange = (problem: string | undefined) => void;
 /** Fetches the public keys of an issuer, and follows their rotation. */
 export class IssuerKeys {
   readonly #options: JwtOptions;
-  readonly #onChange: OnChange;
+  readonly #notify: (problem: string | undefined) => void;
   readonly #nowMs: () => number;
+  readonly #refresher: Refresher;
   #keys: KeySet | undefined;
   /** The JSON of the keys, to see a change. */
   #text = '';
   #fetchedAtMs: number;
-  #askedAtMs = -Infinity;
-  #fetching: Promise<void> | undefined;
-  #problem: string | undefined;
-  #timer: NodeJS.Timeout | undefined;
 
   /** @param nowMs a clock that never goes back */
   constructor(options: JwtOptions, onChange: OnChange, nowMs = () => performance.now()) {
     this.#options = options;
-    this.#onChange = onChange;
+    this.#notify = whenItChanges(onChange);
     this.#nowMs = nowMs;
     this.#fetchedAtMs = nowMs() - MAX_AGE_MS;
+    const intervalMs = REFRESH_INTERVAL_MS;
+    this.#refresher = new Refresher((askedAtMs) => this.#fetch(askedAtMs), { intervalMs, nowMs });
   }
 
   /** Fetches the keys now, without waiting for them, and every 5 minutes. */
   start(): void {
-    this.#timer = setInterval(() => void this.refresh(), REFRESH_INTERVAL_MS).unref();
-    void this.refresh();
+    void this.#refresher.start();
   }
 
   stop(): void {
-    clearInterval(this.#timer);
+    this.#refresher.stop();
   }
 
   /** undefined: none, or too old. */
@@ -71,42 +70,36 @@ export class IssuerKeys {
    * @throws InternalError issuer_unavailable when there are none that are young enough
    */
   async having(kid: string): Promise<KeySet> {
-    if (this.current?.byKid.has(kid) !== true) await this.#refreshSeldom();
+    if (this.current?.byKid.has(kid) !== true) await this.#refreshSometimes();
     if (this.current === undefined) throw new InternalError('issuer_unavailable');
     return this.current;
   }
 
-  /** Fetches the keys once, also for those who ask meanwhile. Never rejects. */
+  /** Fetches the keys. Never rejects. */
   refresh(): Promise<void> {
-    this.#fetching ??= this.#fetch().finally(() => {
-      this.#fetching = undefined;
-    });
-    return this.#fetching;
+    return this.#refresher.refresh();
   }
 
-  async #refreshSeldom(): Promise<void> {
-    if (this.#fetching === undefined && this.#nowMs() - this.#askedAtMs < COOL_DOWN_MS) return;
-    await this.refresh();
+  #refreshSometimes(): Promise<void> {
+    const isCool = this.#nowMs() - this.#refresher.startedAtMs < COOL_DOWN_MS;
+    return isCool ? this.#refresher.latest : this.refresh();
   }
 
-  async #fetch(): Promise<void> {
-    const askedAtMs = this.#nowMs();
-    this.#askedAtMs = askedAtMs;
+  async #fetch(askedAtMs: number): Promise<() => void> {
     try {
       const keys = await fetchKeys(this.#options);
       const text = JSON.stringify(keys);
-      if (text !== this.#text) this.#keys = await keySet(keys);
-      this.#text = text;
-      this.#fetchedAtMs = askedAtMs;
-      this.#tell(undefined);
+      const set = text === this.#text ? this.#keys : await keySet(keys);
+      return () => {
+        this.#keys = set;
+        this.#text = text;
+        this.#fetchedAtMs = askedAtMs;
+        this.#notify(undefined);
+      };
     } catch (error) {
-      this.#tell(error instanceof IssuerError ? error.message : 'the keys cannot be used');
+      const problem = error instanceof IssuerError ? error.message : 'the keys cannot be used';
+      return () => this.#notify(problem);
     }
-  }
-
-  #tell(problem: string | undefined): void {
-    if (problem !== this.#problem) this.#onChange(problem);
-    this.#problem = problem;
   }
 }
 

@@ -1,16 +1,11 @@
 import type { KekSource } from '#kek';
 import { type Kek, kekOf } from '../../crypto/kek.ts';
 import type { PlainKey } from '../../crypto/keyring.ts';
-import {
-  InternalError,
-  type InternalReason,
-  OperatorError,
-  operatorError,
-  Unavailable,
-} from '../../errors.ts';
+import { InternalError, type InternalReason, OperatorError, Unavailable } from '../../errors.ts';
 import type { WrappedKeyStore } from '../../store/wrapped-keys.ts';
 import { monotonicMs, STANDBY_PATIENCE_MS } from '../../timeouts.ts';
 import type { WrappedKey } from '../../types.ts';
+import { Refresher, whenItChanges } from '../refresher.ts';
 import { type OpenedKey, primaryVersionOf, unwrap } from './open-keys.ts';
 
 /** The state of the vault's keys, for all code that seals and opens records. */
@@ -28,15 +23,11 @@ export interface KeySnapshot {
 }
 
 /** An added or retired key version becomes known after this time, plus one query. */
-const LOOK_INTERVAL_MS = 2_000;
-/** The shortest time between reads that requests wait for. */
-const DEMAND_INTERVAL_MS = 50;
-const LOOK_PATIENCE_MS = 4_000;
+const REFRESH_INTERVAL_MS = 2_000;
+const REFRESH_TIMEOUT_MS = 4_000;
 /** Rows that do not unwrap are tried again after this pause, which doubles each time. */
 const FIRST_PAUSE_MS = 2_000;
 const LONGEST_PAUSE_MS = 10_000;
-/** Bounds the reads that wait for a database that does not answer. */
-const MAX_LOOKS_UNDER_WAY = 3;
 
 /** The keys of this process are not those of the vault, so it must not seal. */
 class KeysDiffer extends OperatorError {}
@@ -77,22 +68,18 @@ interface Backoff {
 export class KeyringFollower {
   readonly #store: WrappedKeyStore;
   readonly #source: KekSource;
-  readonly #onChange: (problem: unknown) => void;
+  readonly #notify: (problem: unknown) => void;
+  readonly #refresher = new Refresher((startedAtMs) => this.#read(startedAtMs), {
+    intervalMs: REFRESH_INTERVAL_MS,
+    nowMs: monotonicMs,
+  });
   readonly #listeners: ((snapshot: KeySnapshot) => void)[] = [];
   /** By version, with the wrapped bytes of their rows at the last read. */
   readonly #known: Map<number, OpenedKey>;
   #latest: KeySnapshot;
   /** The highest version that the standby had. A failover may lose or replace later ones. */
   #durableVersion = 0;
-  #problem: unknown;
   #backoff: Backoff | undefined;
-  #timer: NodeJS.Timeout | undefined;
-  #due: NodeJS.Timeout | undefined;
-  #looks = 0;
-  #looksUnderWay = 0;
-  #lastTold = 0;
-  #startedAtMs = -Infinity;
-  #hasStopped = false;
 
   /**
    * @param keys the keys that the vault was opened with
@@ -106,7 +93,7 @@ export class KeyringFollower {
   ) {
     this.#store = store;
     this.#source = source;
-    this.#onChange = onChange;
+    this.#notify = whenItChanges(onChange);
     this.#latest = { keys, asOfMs: -Infinity, isDurable: false, failure: undefined };
     const deks = keys.filter(({ purpose }) => purpose === 'dek');
     this.#known = new Map(deks.map((key) => [key.version, key]));
@@ -122,54 +109,44 @@ export class KeyringFollower {
   }
 
   /** Reads the keyring once, then every 2 s. Never fails. */
-  async start(): Promise<void> {
-    this.#timer = setInterval(() => void this.look(), LOOK_INTERVAL_MS).unref();
-    await this.look();
+  start(): Promise<void> {
+    return this.#refresher.start();
   }
 
   stop(): void {
-    this.#hasStopped = true;
-    clearInterval(this.#timer);
-    clearTimeout(this.#due);
+    this.#refresher.stop();
   }
 
   subscribe(listener: (snapshot: KeySnapshot) => void): void {
     this.#listeners.push(listener);
   }
 
-  /** Starts a new read after this call. Calls at the same time share one read. */
-  demand(): void {
-    const pauseMs = this.#startedAtMs + DEMAND_INTERVAL_MS - monotonicMs();
-    this.#due ??= setTimeout(
-      () => {
-        this.#due = undefined;
-        if (this.#looksUnderWay < MAX_LOOKS_UNDER_WAY) void this.look();
-        else this.demand();
-      },
-      this.#looksUnderWay < MAX_LOOKS_UNDER_WAY ? Math.max(0, pauseMs) : DEMAND_INTERVAL_MS,
-    );
+  /** Resolves when all listeners have the result of a read after this call. Never fails. */
+  refresh(): Promise<void> {
+    return this.#refresher.refresh();
   }
 
-  /** Reads the keyring. Resolves when all listeners have the result. Never fails. */
-  async look(): Promise<void> {
-    const asOfMs = monotonicMs();
-    this.#startedAtMs = asOfMs;
-    const look = ++this.#looks;
-    this.#looksUnderWay++;
+  async #read(asOfMs: number): Promise<() => void> {
     try {
-      const { deks, problem } = await this.#rows(performance.now() + LOOK_PATIENCE_MS);
+      const { deks, problem } = await this.#rows(performance.now() + REFRESH_TIMEOUT_MS);
       const keys = await this.#keysOf(deks);
       const isDurable = problem === undefined;
       if (isDurable) this.#durableVersion = primaryVersionOf(keys);
       const snapshot = { keys, asOfMs, isDurable, failure: problem?.reason };
-      this.#tell(look, snapshot, problem ?? this.#backoff?.error);
+      return () => this.#take(snapshot, problem ?? this.#backoff?.error);
     } catch (error) {
       const failure = error instanceof InternalError ? error.reason : 'key_missing';
-      const lastAsOfMs = error instanceof KeysDiffer ? -Infinity : this.#latest.asOfMs;
-      this.#tell(look, { ...this.#latest, asOfMs: lastAsOfMs, failure }, error);
-    } finally {
-      this.#looksUnderWay--;
+      return () => {
+        const lastAsOfMs = error instanceof KeysDiffer ? -Infinity : this.#latest.asOfMs;
+        this.#take({ ...this.#latest, asOfMs: lastAsOfMs, failure }, error);
+      };
     }
+  }
+
+  #take(snapshot: KeySnapshot, problem: unknown): void {
+    this.#latest = snapshot;
+    for (const listener of this.#listeners) listener(snapshot);
+    this.#notify(problem);
   }
 
   /**
@@ -197,16 +174,6 @@ export class KeyringFollower {
       const known = this.#known.get(version);
       return known?.id !== id || !known.wrapped.equals(wrapped);
     });
-  }
-
-  /** Drops the result of a slow read when a later read has already ended. */
-  #tell(look: number, snapshot: KeySnapshot, problem: unknown): void {
-    if (look < this.#lastTold || this.#hasStopped) return;
-    this.#lastTold = look;
-    this.#latest = snapshot;
-    for (const listener of this.#listeners) listener(snapshot);
-    if (inWords(problem) !== inWords(this.#problem)) this.#onChange(problem);
-    this.#problem = problem;
   }
 
   /** @throws OperatorError when the key of a row is unknown and cannot be unwrapped */
@@ -247,9 +214,4 @@ export class KeyringFollower {
       this.#backoff = { rows, error, pauseMs, untilMs: monotonicMs() + pauseMs };
     }
   }
-}
-
-/** Reasons for an unavailable database differ only in their cause, so their texts are compared. */
-function inWords(problem: unknown): string {
-  return String(operatorError(problem) ?? problem);
 }

@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Kind } from '../../policy/rules.ts';
+import { Viewer } from '../../policy/viewer.ts';
 import { DEFAULT_SPACE, type Token, type Value } from '../../types.ts';
 import type { PolicyGate } from '../policy-gate.ts';
-import { kindMark, NO_POLICY } from '../threads/messages.ts';
 import type { VaultClient } from '../threads/vault-client.ts';
 
 /** What the look-up of values needs. */
@@ -56,10 +56,8 @@ export async function findTokens(
   }
   for (let from = 0; from < questions.length; from += MAX_QUESTION_VALUES) {
     const part = questions.slice(from, from + MAX_QUESTION_VALUES);
-    const marks = part.map(({ kind }) => kindMark(kind, rules)).join('');
-    const view = { policy: rules.tag ?? NO_POLICY, line: null, space, marks };
-    const texts = part.map(({ text }) => text);
-    const tokens = await vault.lookup(texts, TERMS, view);
+    const asked = { texts: part.map(({ text }) => text), kinds: part.map(({ kind }) => kind) };
+    const tokens = await vault.lookup(asked, TERMS, new Viewer(rules, null, space));
     part.forEach(({ index, kind }, i) => {
       const token = tokens[i];
       if (token != null) found[index]!.push({ kind: kind.settings.name, token });

@@ -47,7 +47,7 @@ export class ImportRecords {
       const outcomes = await persistently(this.#stop, attempt);
       if (!outcomes.includes('key_retired' as Outcome))
         return outcomes as readonly Exclude<Outcome, 'key_retired'>[];
-      await this.#follower.look();
+      await this.#follower.refresh();
       if (this.keyring.primaryVersion === primaryVersion) throw new InternalError('key_missing');
     }
   }
@@ -66,7 +66,7 @@ export class ImportRecords {
   async knowKeysOf(found: readonly Found[]): Promise<void> {
     const isNew = (one: Found) =>
       one !== 'stored' && !this.keyring.hasVersion(one.record.key_version);
-    if (found.some(isNew)) await this.#follower.look();
+    if (found.some(isNew)) await this.#follower.refresh();
   }
 }
 

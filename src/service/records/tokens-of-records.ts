@@ -41,7 +41,7 @@ export class TokensOfRecords {
     this.#vault = vault;
     this.#settings = settings;
     this.#kinds = kinds;
-    const keys = new LeasedKeyring(follower.latest, () => void follower.look());
+    const keys = new LeasedKeyring(follower.latest, () => void follower.refresh());
     follower.subscribe((snapshot) => keys.take(snapshot));
     const options = { patienceMs: COMMAND_PATIENCE_MS, onBatch: () => {} };
     this.#tokenizer = new Tokenizer(new RecordStore(vault.pool, options), keys, suffix, () => {});

@@ -98,7 +98,7 @@ export async function knowKeysOf(
   records: readonly SealedRecord[],
 ): Promise<void> {
   if (records.every(({ key_version: keyVersion }) => keyring.hasVersion(keyVersion))) return;
-  await follower.look();
+  await follower.refresh();
   keyring.renew(follower.latest.keys);
 }
 

@@ -8,7 +8,15 @@ import {
 import type { VaultOptions } from '../../options.ts';
 import type { Policy } from '../../policy/policy.ts';
 import type { Kind, PolicyRules } from '../../policy/rules.ts';
-import type { Token, TokenMode, TokenTerms, Value } from '../../types.ts';
+import type { Viewer } from '../../policy/viewer.ts';
+import {
+  DEFAULT_KIND,
+  DEFAULT_SPACE,
+  type Token,
+  type TokenMode,
+  type TokenTerms,
+  type Value,
+} from '../../types.ts';
 import type { KeySnapshot } from '../keys/keyring-follower.ts';
 
 /** The data that a vault thread starts with. */
@@ -23,30 +31,46 @@ export interface ThreadData {
 /** In the place of a policy's tag. */
 export const NO_POLICY = '';
 
-/**
- * How a caller sees the vault, with a policy or in a space of its own. The results of detokenize
- * come with their kind: see `splitKind`.
- */
+/** A viewer, and the kinds of texts. */
 export interface View {
   /** Tag of the policy; NO_POLICY: there is none. */
   readonly policy: string;
-  /** The line of the client in the rights of the policy; null: it sees everything. */
   readonly line: string | null;
-  /** '': the default space. */
   readonly space: string;
-}
-
-/**
- * A view of texts, with one character for each. A value: the number of its kind in the policy.
- * A token: SCOPED when its record probably has a scope, which it opens by first. A string costs far
- * less to send than a text with each text.
- */
-export interface MarkedView extends View {
+  /**
+   * One character for each text. A value: the number of its kind in the policy. A token: SCOPED
+   * when its record probably has a scope, which it opens by first. A string costs far less to send
+   * than a text with each text.
+   */
   readonly marks: string;
 }
 
+/** Marks of tokens. */
+export const SCOPED = 's';
+export const PLAIN = 'p';
+
+/** @returns null for a plain viewer, whose results come without their kind */
+export function viewOfValues(viewer: Viewer, kinds: readonly Kind[]): View | null {
+  return viewOf(viewer, kinds, (kind) => kindMark(kind, viewer.rules));
+}
+
+/** As `viewOfValues`. */
+export function viewOfTokens(viewer: Viewer, kinds: readonly Kind[]): View | null {
+  const isPlain = ({ settings }: Kind) =>
+    viewer.space === DEFAULT_SPACE && settings.name === DEFAULT_KIND;
+  return viewOf(viewer, kinds, (kind) => (isPlain(kind) ? PLAIN : SCOPED));
+}
+
+function viewOf(viewer: Viewer, kinds: readonly Kind[], markOf: (kind: Kind) => string) {
+  if (viewer.isPlain) return null;
+  const { rules, line, space } = viewer;
+  let marks = '';
+  for (const kind of kinds) marks += markOf(kind);
+  return { policy: rules.tag ?? NO_POLICY, line, space, marks };
+}
+
 /** A spread would cost 3 us. */
-export function withMarks({ policy, line, space }: View, marks: string): MarkedView {
+export function withMarks({ policy, line, space }: View, marks: string): View {
   return { policy, line, space, marks };
 }
 
@@ -61,7 +85,7 @@ export type Question = (
   | { readonly operation: 'accept'; readonly texts: readonly string[] }
 ) & {
   /** null: the whole vault, as without a policy. */
-  readonly view: MarkedView | null;
+  readonly view: View | null;
 };
 
 /**
@@ -132,7 +156,7 @@ export function unpackCalls(parts: readonly Part[]): Call[] {
   return calls;
 }
 
-function viewAt(policy: string, parts: readonly Part[], at: number): MarkedView {
+function viewAt(policy: string, parts: readonly Part[], at: number): View {
   const [line, space, marks] = [parts[at], parts[at + 1], parts[at + 2]];
   return { policy, line: line as string | null, space: space as string, marks: marks as string };
 }
@@ -140,7 +164,7 @@ function viewAt(policy: string, parts: readonly Part[], at: number): MarkedView 
 function questionOf(
   name: Name,
   timeToLiveS: number | null,
-  view: MarkedView | null,
+  view: View | null,
   texts: readonly string[],
 ): Question {
   if (name === 'accept') return { operation: name, texts, view };
@@ -202,11 +226,13 @@ export function hiddenKind(name: string): Value {
   return (NAMED + name) as Value;
 }
 
-/** @returns null for a value that the caller may not see */
-export function splitKind(
-  text: string,
-  rules: PolicyRules,
-): { readonly kind: string; readonly value: Value | null } {
+/** A value with its kind; null: the viewer may not see it. */
+export interface KindValue {
+  readonly kind: string;
+  readonly value: Value | null;
+}
+
+export function splitKind(text: string, rules: PolicyRules): KindValue {
   const code = text.charCodeAt(0);
   if (code !== 0)
     return { kind: markedKind(text, 0, rules).settings.name, value: text.slice(1) as Value };
@@ -214,10 +240,6 @@ export function splitKind(
   if (end === -1) return { kind: text.slice(1), value: null };
   return { kind: text.slice(1, end), value: text.slice(end + 1) as Value };
 }
-
-/** Marks of tokens. */
-export const SCOPED = 's';
-export const PLAIN = 'p';
 
 /** An error in a form that can be cloned between threads. */
 export interface Failure {

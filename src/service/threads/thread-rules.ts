@@ -8,10 +8,10 @@ import {
   hiddenKind,
   kindMark,
   kindPrefix,
-  type MarkedView,
   markedKind,
   NO_POLICY,
   SCOPED,
+  type View,
 } from './messages.ts';
 
 /** Calls under way name the policy of the time when they came. Policies change seldom. */
@@ -43,7 +43,7 @@ export class ThreadRules {
   }
 
   /** What the kind of each text accepts, by its mark; null: it refuses the text. */
-  accepted(texts: readonly string[], { policy, marks }: MarkedView): (Value | null)[] {
+  accepted(texts: readonly string[], { policy, marks }: View): (Value | null)[] {
     const { rules } = this.#of(policy);
     return texts.map((text, i) => {
       const accepted = markedKind(marks, i, rules).accept(text);
@@ -52,14 +52,14 @@ export class ThreadRules {
   }
 
   /** The terms of each value, by its mark. */
-  termsOf(terms: TokenTerms, { policy, space, marks }: MarkedView): ValueTerms[] {
+  termsOf(terms: TokenTerms, { policy, space, marks }: View): ValueTerms[] {
     const ofKinds = this.#termsOfKinds(this.#of(policy), terms, space);
     const all: ValueTerms[] = [];
     for (let i = 0; i < marks.length; i++) all.push(ofKinds.get(marks.charCodeAt(i))!);
     return all;
   }
 
-  visibility({ policy, line, space, marks }: MarkedView): Visibility {
+  visibility({ policy, line, space, marks }: View): Visibility {
     const { rules, shows } = this.#of(policy);
     const ofKinds = entryOf(shows, line, () => new Map<string, Show>());
     return {

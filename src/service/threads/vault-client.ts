@@ -1,13 +1,15 @@
 import { Worker } from 'node:worker_threads';
 import { CallerError } from '../../errors.ts';
+import type { Kind } from '../../policy/rules.ts';
+import type { Viewer } from '../../policy/viewer.ts';
 import { monotonicMs, REQUEST_PATIENCE_MS } from '../../timeouts.ts';
-import type { Token, TokenTerms, Value } from '../../types.ts';
+import { DEFAULT_KIND, type Token, type TokenTerms, type Value } from '../../types.ts';
 import type { KeySnapshot } from '../keys/keyring-follower.ts';
 import { CONTROL_CONNECTIONS } from '../pools.ts';
 import { mostValueBytes } from '../value-bytes.ts';
 import {
   errorOf,
-  type MarkedView,
+  type KindValue,
   type NewPolicy,
   Outbox,
   type Part,
@@ -15,8 +17,11 @@ import {
   type Question,
   type Report,
   type Results,
+  splitKind,
   type ThreadData,
   unpackReports,
+  viewOfTokens,
+  viewOfValues,
 } from './messages.ts';
 import { isPiece, piecesOf, withTexts } from './pieces.ts';
 import { QueueDelay } from './queue-delay.ts';
@@ -59,6 +64,17 @@ interface Pending {
   readonly reject: (error: Error) => void;
 }
 
+export type { KindValue };
+
+/** What a token stands for. undefined: it is unknown; null: it is forgotten or expired. */
+export type FoundValue = KindValue | null | undefined;
+
+/** Texts with the kind of each; a plain viewer needs no kinds. */
+export interface Texts<Text extends string> {
+  readonly texts: readonly Text[];
+  readonly kinds: readonly Kind[];
+}
+
 /** For a request that starts now: a time of monotonicMs. */
 export function requestDeadline(): number {
   return monotonicMs() + REQUEST_PATIENCE_MS;
@@ -95,18 +111,19 @@ export class VaultClient {
 
   /**
    * Returns one token for each value, in order. All records are durable when the promise resolves.
-   * Equal values in a call share a token.
+   * Equal values of a kind in a call share a token.
    * @throws InternalError, or CallerError overloaded
    */
   async tokenize(
-    values: readonly Value[],
+    { texts, kinds }: Texts<Value>,
     terms: TokenTerms,
-    view: MarkedView | null = null,
+    viewer: Viewer,
     deadlineMs?: number,
   ): Promise<readonly Token[]> {
     this.#writes.check();
     try {
-      const asked = { operation: 'tokenize', texts: values, terms, view } as const;
+      const view = viewOfValues(viewer, kinds);
+      const asked = { operation: 'tokenize', texts, terms, view } as const;
       return (await this.#ask(asked, ({ length }) => length, deadlineMs)) as readonly Token[];
     } catch (error) {
       this.#writes.failed(error);
@@ -116,33 +133,38 @@ export class VaultClient {
 
   /** See Tokenizer.lookup. @throws as tokenize */
   lookup(
-    values: readonly Value[],
+    { texts, kinds }: Texts<Value>,
     terms: TokenTerms,
-    view: MarkedView | null,
+    viewer: Viewer,
     deadlineMs?: number,
   ): Promise<readonly (Token | null)[]> {
-    const asked = { operation: 'lookup', texts: values, terms, view } as const;
+    const view = viewOfValues(viewer, kinds);
+    const asked = { operation: 'lookup', texts, terms, view } as const;
     return this.#ask(asked, ({ length }) => length, deadlineMs) as Promise<(Token | null)[]>;
   }
 
   /**
-   * See Detokenizer.detokenize. With a view, each result comes with its kind: see `splitKind`.
+   * The values of tokens, in order: see Detokenizer.detokenize.
+   * @param kinds the kinds that the tokens probably have
    * @param sizes byte lengths of the values, if known
    * @param deadlineMs from requestDeadline, if the request has already made a call
    * @throws as tokenize
    */
   async detokenize(
-    tokens: readonly Token[],
-    view: MarkedView | null,
+    { texts, kinds }: Texts<Token>,
+    viewer: Viewer,
     sizes?: readonly number[],
     deadlineMs?: number,
-  ): Promise<readonly (Value | null | undefined)[]> {
-    const byToken = sizes && new Map<string, number>(tokens.map((token, i) => [token, sizes[i]!]));
+  ): Promise<readonly FoundValue[]> {
+    const byToken = sizes && new Map<string, number>(texts.map((token, i) => [token, sizes[i]!]));
     const weigh = (token: string) =>
-      byToken ? byToken.get(token)! : mostValueBytes(token, view !== null, this.#ending);
-    const asked = { operation: 'detokenize', texts: tokens, view } as const;
-    const results = await this.#ask(asked, weigh, deadlineMs);
-    return results as (Value | null | undefined)[];
+      byToken ? byToken.get(token)! : mostValueBytes(token, !viewer.isPlain, this.#ending);
+    const view = viewOfTokens(viewer, kinds);
+    const asked = { operation: 'detokenize', texts, view } as const;
+    const results = (await this.#ask(asked, weigh, deadlineMs)) as (Value | null | undefined)[];
+    const withKind = (text: Value) =>
+      view === null ? { kind: DEFAULT_KIND, value: text } : splitKind(text, viewer.rules);
+    return results.map((one) => (typeof one === 'string' ? withKind(one) : one));
   }
 
   /**
@@ -150,11 +172,11 @@ export class VaultClient {
    * @throws as tokenize
    */
   accept(
-    texts: readonly string[],
-    view: MarkedView,
+    { texts, kinds }: Texts<string>,
+    viewer: Viewer,
     deadlineMs: number,
   ): Promise<readonly (Value | null)[]> {
-    const asked = { operation: 'accept', texts, view } as const;
+    const asked = { operation: 'accept', texts, view: viewOfValues(viewer, kinds) } as const;
     return this.#ask(asked, () => ACCEPT_BYTES, deadlineMs) as Promise<(Value | null)[]>;
   }
 
@@ -163,11 +185,11 @@ export class VaultClient {
    * @throws as tokenize
    */
   async sizes(
-    tokens: readonly Token[],
-    view: MarkedView | null,
+    { texts, kinds }: Texts<Token>,
+    viewer: Viewer,
     deadlineMs?: number,
   ): Promise<readonly (number | null | undefined)[]> {
-    const asked = { operation: 'sizes', texts: tokens, view } as const;
+    const asked = { operation: 'sizes', texts, view: viewOfTokens(viewer, kinds) } as const;
     return (await this.#ask(asked, () => 0, deadlineMs)) as (number | null | undefined)[];
   }
 
