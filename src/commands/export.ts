@@ -73,12 +73,7 @@ async function exportVault(vault: Vault, config: Config, options: ExportOptions)
   const recipients = recipientsOf(options.recipient ?? [], options.recipientsFile);
   const encrypter = options.plain ? undefined : await encrypterFor(recipients);
   const terms = { '--space': options.space ?? 'all', '--plain': `${options.plain === true}` };
-  const parts = await ExportParts.open(
-    options.output,
-    terms,
-    encrypter,
-    options.resume ?? false,
-  ).catch(inWords('.'));
+  const parts = await ExportParts.open(options.output, terms, encrypter, options.resume ?? false);
   if (options.plain)
     process.stderr.write(`standin: the files in ${options.output} have every value in clear\n`);
   const about = {
@@ -101,17 +96,11 @@ async function exportVault(vault: Vault, config: Config, options: ExportOptions)
       run(vault, config, options, parts, progress),
     );
   } catch (error) {
-    inWords(`.${AGAIN}`)(error);
+    throw error instanceof BulkError ? new OperatorError(`${error.message}.${AGAIN}`) : error;
   } finally {
     await parts.close();
     progress.end(parts.manifest.next === undefined);
   }
-}
-
-function inWords(remedy: string): (error: unknown) => never {
-  return (error) => {
-    throw error instanceof BulkError ? new OperatorError(`${error.message}${remedy}`) : error;
-  };
 }
 
 const AGAIN = ' The complete files stay: continue with the same options and --resume.';
