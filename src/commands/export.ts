@@ -3,8 +3,6 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { BulkError } from '#bulk';
 import type { Config } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
-import { KeyringFollower } from '../service/keys/keyring-follower.ts';
-import { kekSourceOf } from '../service/keys/open-keys.ts';
 import { type ExportedPair, exportPairs } from '../service/records/export.ts';
 import { recordsFrom } from '../service/records/record-pass.ts';
 import type { Vault } from '../service/vault.ts';
@@ -21,7 +19,7 @@ import {
 } from './command.ts';
 import { ExportParts } from './export-parts.ts';
 import { Progress } from './progress.ts';
-import { REASONS, rate } from './records.ts';
+import { followerOf, REASONS, rate } from './records.ts';
 
 interface ExportOptions extends OutputOptions {
   readonly output: string;
@@ -113,8 +111,7 @@ async function run(
   progress: Progress,
 ): Promise<{ readonly is_complete: boolean }> {
   const { vault: vaultOptions } = config;
-  const source = kekSourceOf(vaultOptions);
-  const follower = new KeyringFollower(vault.wrappedKeys, source, vault.plainKeys);
+  const follower = followerOf(vault, vaultOptions);
   const write = async (pairs: readonly ExportedPair[], at: string) => {
     if (parts.pending >= options.partSize) await parts.complete(at);
     if (pairs.length === 0) return;

@@ -3,8 +3,6 @@ import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
 import { EveryKind } from '../service/every-kind.ts';
-import { KeyringFollower } from '../service/keys/keyring-follower.ts';
-import { kekSourceOf } from '../service/keys/open-keys.ts';
 import { type ForgetResult, forget, type TokenState } from '../service/records/forget.ts';
 import type { ReadSettings } from '../service/records/verify.ts';
 import { settled, type Vault } from '../service/vault.ts';
@@ -22,7 +20,7 @@ import {
 import { type Line, tokenLines, valueLines } from './forget-lines.ts';
 import { Progress } from './progress.ts';
 import { canAsk, isConfirmed } from './question.ts';
-import { addRate, watched } from './records.ts';
+import { addRate, followerOf, watched } from './records.ts';
 
 interface ForgetOptions extends OutputOptions {
   readonly file?: string;
@@ -96,8 +94,7 @@ async function forgetIn(
   const isSure = options.yes === true || dryRun;
   if (!isSure) requireTerminal(file);
   const source = await sourceOf(values === undefined ? 'tokens' : 'values', named, file);
-  const { wrappedKeys, plainKeys } = vault;
-  const follower = new KeyringFollower(wrappedKeys, kekSourceOf(vaultOptions), plainKeys);
+  const follower = followerOf(vault, vaultOptions);
   const parts = { vault, follower, kinds: new EveryKind(vault, vaultOptions.token_suffix) };
   const work = (lines: readonly Line[], isDryRun: boolean, settings?: ReadSettings) => {
     const texts = { tokens: [], values: [], [source.of]: lines.map(({ text }) => text) };

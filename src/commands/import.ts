@@ -4,8 +4,6 @@ import type { Command } from 'commander';
 import type { Decode, Job, Row, RunEnd, TakeJob } from '#bulk';
 import type { Config } from '../config/config.ts';
 import { InternalError, OperatorError } from '../errors.ts';
-import { KeyringFollower } from '../service/keys/keyring-follower.ts';
-import { kekSourceOf } from '../service/keys/open-keys.ts';
 import { type Imported, Importer } from '../service/records/import.ts';
 import { EXPIRED, isRefusal, PAIR_USES, type Pair } from '../service/records/pairs.ts';
 import { settled, type Vault } from '../service/vault.ts';
@@ -26,6 +24,7 @@ import {
 import { acting, command, type OutputOptions, printDone, withVault } from './command.ts';
 import { checkedManifest, checkPart, MANIFEST } from './export-manifest.ts';
 import { Progress } from './progress.ts';
+import { followerOf } from './records.ts';
 
 interface ImportOptions extends OutputOptions, FileOptions {
   readonly tokenField: string;
@@ -95,8 +94,7 @@ async function importPairs(
   options: ImportOptions,
 ): Promise<Durable<object>> {
   const { vault: vaultOptions } = config;
-  const kek = kekSourceOf(vaultOptions);
-  const follower = new KeyringFollower(vault.wrappedKeys, kek, vault.plainKeys);
+  const follower = followerOf(vault, vaultOptions);
   const source = await sourceOf(file, options);
   const progress = new Progress({ unit: 'pair', total: source.pairs });
   const tally: Tally = { rejected: 0, imported: 0, already_known: 0, detokenize_only: 0 };
@@ -159,7 +157,7 @@ async function sourceOf(path: string, options: ImportOptions): Promise<Source> {
 async function* joined(files: readonly string[], decode: Decode | undefined) {
   for (const file of files) {
     const chunks: AsyncIterable<Buffer> = createReadStream(file);
-    yield* decode === undefined ? chunks : { [Symbol.asyncIterator]: () => decode(chunks) };
+    yield* decode?.(chunks) ?? chunks;
   }
 }
 
