@@ -1,10 +1,21 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { FormatOptions } from '#bulk';
+import {
+  BadRowError,
+  BulkError,
+  type Job,
+  type RunEnd,
+  RunFailure,
+  runBulk,
+  WriteError,
+} from '#bulk';
 import { OperatorError } from '../errors.ts';
+import { EXIT_INTERRUPTED, interruptible } from './command.ts';
+import { lockOutput } from './output-lock.ts';
+import type { Progress } from './progress.ts';
 
 /** Options of commands that read a file of rows. */
 export interface FileOptions {
-  readonly format?: FormatOptions['format'];
+  readonly format?: Job['format'];
   readonly delimiter?: string;
   /** false: the first line is a row too. */
   readonly header: boolean;
@@ -53,10 +64,7 @@ function delimiter(text: string): string {
   return character;
 }
 
-/** All rows were read, but some were rejected and are missing in the output. */
-export const EXIT_REJECTED = 3;
-
-const FORMATS: Record<string, FormatOptions['format']> = {
+const FORMATS: Record<string, Job['format']> = {
   csv: 'csv',
   tsv: 'tsv',
   json: 'json',
@@ -67,14 +75,14 @@ const FORMATS: Record<string, FormatOptions['format']> = {
 /** Files that people try. With --format csv, their bytes would be taken for cells. */
 const NO_TEXT = /\.(xlsx?|ods|parquet|avro|zip|pdf)$/i;
 
-export function formatFor(path: string, { format, delimiter, header }: FileOptions) {
+export function formatFor(path: string, { format, delimiter, header }: FileOptions): Job['format'] {
   const found = format ?? formatOf(path);
   if ((found === 'ndjson' || found === 'json') && (delimiter !== undefined || !header))
     throw new OperatorError('--delimiter and --no-header are for csv and tsv: leave them out');
   return found;
 }
 
-function formatOf(path: string): FormatOptions['format'] {
+function formatOf(path: string): Job['format'] {
   const extension = /\.([a-z]+)(?:\.gz)?$/i.exec(path)?.[1]?.toLowerCase() ?? '';
   if (Object.hasOwn(FORMATS, extension)) return FORMATS[extension]!;
   if (NO_TEXT.test(path))
@@ -83,4 +91,72 @@ function formatOf(path: string): FormatOptions['format'] {
   throw new OperatorError(
     `${name} does not show its format: add --format csv, tsv, ndjson or json`,
   );
+}
+
+/** The part of a job that these options say. */
+export function jobOptions(options: FileOptions) {
+  return {
+    delimiter: options.delimiter,
+    hasHeader: options.header,
+    rejectsPath: options.rejects,
+    rejectedRowsPath: options.rejectedRows,
+    isResume: options.resume ?? false,
+    isForced: options.force ?? false,
+    lock: lockOutput,
+  };
+}
+
+const TICK_MS = 1_000;
+
+export interface RowsEnd extends RunEnd {
+  readonly seconds: number;
+}
+
+/**
+ * Runs a job until it ends or Ctrl-C stops it.
+ * @param problemOf the words for a failure that is none of the files
+ * @throws OperatorError with the remedy
+ */
+export async function runRows(
+  operation: Job['operation'],
+  jobFor: (stop: AbortSignal) => Job | Promise<Job>,
+  progress: Progress,
+  problemOf: (cause: Error, isResumable: boolean) => string | undefined,
+): Promise<RowsEnd> {
+  const startedAtMs = performance.now();
+  const ticking = setInterval(() => progress.tick(), TICK_MS);
+  try {
+    const end = await interruptible(async (stop) => runBulk(await jobFor(stop), stop));
+    return { ...end, seconds: Math.round(performance.now() - startedAtMs) / 1000 };
+  } catch (error) {
+    const isResumable = error instanceof RunFailure && error.isResumable;
+    const cause = (error instanceof RunFailure ? error.cause : error) as Error;
+    const again = isResumable
+      ? ` The rows so far are kept: to go on, run standin ${operation} with the same options and --resume.`
+      : '';
+    if (cause instanceof BadRowError)
+      throw new OperatorError(
+        `${cause.message}. To leave bad rows out, name a file for them with --rejects.${again}`,
+      );
+    const isOfFiles = cause instanceof BulkError;
+    const problem = isOfFiles ? cause.message : problemOf(cause, isResumable);
+    if (problem === undefined) throw cause;
+    const isPassing = !isOfFiles || cause instanceof WriteError;
+    throw new OperatorError(`${problem}.${isPassing ? again : ''}`);
+  } finally {
+    clearInterval(ticking);
+    progress.end();
+  }
+}
+
+/** All rows were read, but some were rejected and are missing in the output. */
+const EXIT_REJECTED = 3;
+
+/** Says with the exit code whether all rows were done. */
+export function conclude({ is_complete: isComplete, isResumable, rejected }: RunEnd): void {
+  if (!isComplete) {
+    const remedy = isResumable ? '; to go on, run it again with --resume' : '';
+    process.stderr.write(`standin: stopped${remedy}\n`);
+    process.exitCode = EXIT_INTERRUPTED;
+  } else if (rejected > 0) process.exitCode = EXIT_REJECTED;
 }

@@ -1,13 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import {
-  BadRowError,
-  BulkError,
-  type Job,
-  type RunEnd,
-  RunFailure,
-  runBulk,
-  WriteError,
-} from '#bulk';
+import { isPolicy, type ReplaceJob } from '#bulk';
 import { StandinError } from '#client';
 import { shownField } from '#paths';
 import { type ServiceSettings, serviceSettings } from '../config/config.ts';
@@ -15,26 +7,22 @@ import { OperatorError } from '../errors.ts';
 import { count } from '../terminal.ts';
 import {
   addFormat,
+  conclude,
   contradictionOf,
-  EXIT_REJECTED,
   type FileOptions,
   formatFor,
+  jobOptions,
+  type RowsEnd,
+  runRows,
 } from './bulk-options.ts';
 import { policyFields } from './bulk-policy.ts';
 import { BulkService } from './bulk-service.ts';
-import {
-  addedUp,
-  command,
-  EXIT_INTERRUPTED,
-  interruptible,
-  type OutputOptions,
-} from './command.ts';
+import { addedUp, command, type OutputOptions } from './command.ts';
 import { isOneValue, replaceOne, wrongOptions } from './one-value.ts';
-import { lockOutput } from './output-lock.ts';
 import { Progress } from './progress.ts';
 import { refusingTokens } from './token-form.ts';
 
-type Operation = Job['operation'];
+type Operation = ReplaceJob['operation'];
 
 interface BulkOptions extends OutputOptions, FileOptions {
   readonly fields?: string;
@@ -128,8 +116,6 @@ function seconds(text: string): number {
   return Number(text);
 }
 
-const TICK_MS = 1_000;
-
 /** @throws OperatorError */
 async function bulk(
   operation: Operation,
@@ -141,23 +127,16 @@ async function bulk(
   const onWait = () => progress.tick();
   const { timeout: timeoutS } = options;
   const service = new BulkService({ operation, service: settings, timeoutS, onWait });
-  const startedAtMs = performance.now();
   const isChecked = operation === 'tokenize' && !options.retokenize && !options.resume;
   let values = 0;
-  const job: Job = {
+  const job: ReplaceJob = {
+    ...jobOptions(options),
     operation,
     inputPath: path,
     outputPath: options.output,
     format: formatFor(path, options),
     fields:
       options.policy === undefined ? options.fields! : await policyFields(service, options.policy),
-    delimiter: options.delimiter,
-    hasHeader: options.header,
-    rejectsPath: options.rejects,
-    rejectedRowsPath: options.rejectedRows,
-    isResume: options.resume ?? false,
-    isForced: options.force ?? false,
-    lock: lockOutput,
     ask: isChecked ? refusingTokens(service.ask) : service.ask,
     takesBareTokens: options.bare,
     onProgress(count, share) {
@@ -165,82 +144,46 @@ async function bulk(
       progress.advance(count, share);
     },
   };
-  const end = await explained(job, service, async () => {
-    const ticking = setInterval(onWait, TICK_MS);
-    try {
-      return await interruptible((stop) => runBulk(job, stop));
-    } finally {
-      clearInterval(ticking);
-      progress.end();
-    }
-  });
-  const seconds = Math.round(performance.now() - startedAtMs) / 1000;
-  conclude(job, end, { values, seconds }, options);
+  const end = await runRows(
+    operation,
+    () => job,
+    progress,
+    (cause) => {
+      if (!(cause instanceof StandinError)) return undefined;
+      const problem = service.problem(cause);
+      // Another policy: it does not help to go on.
+      if (cause.status === 412) throw new OperatorError(`${problem}.`);
+      return problem;
+    },
+  );
+  report(job, end, values, options);
+  conclude(end);
 }
 
-/** Turns failures into messages for the operator, with what to do. */
-async function explained(
-  job: Job,
-  service: BulkService,
-  work: () => Promise<RunEnd>,
-): Promise<RunEnd> {
-  try {
-    return await work();
-  } catch (error) {
-    const { cause, isResumable } =
-      error instanceof RunFailure ? error : { cause: error, isResumable: false };
-    const reason = cause as Error;
-    if (!(reason instanceof BulkError || reason instanceof StandinError)) throw reason;
-    const again = `to go on, run standin ${job.operation} with the same options and --resume`;
-    if (reason instanceof BadRowError) {
-      const rest = isResumable ? `; ${again}` : '';
-      throw new OperatorError(
-        `${reason.message}. To leave bad rows out, name a file for them with --rejects${rest}.`,
-      );
-    }
-    const isService = reason instanceof StandinError;
-    const isOtherPolicy = isService && reason.status === 412;
-    const isPassing = (isService && !isOtherPolicy) || reason instanceof WriteError;
-    const remedy = isPassing && isResumable ? ` The rows so far are kept: ${again}.` : '';
-    const problem = isService ? service.problem(reason) : reason.message;
-    throw new OperatorError(`${problem}.${remedy}`);
-  }
-}
-
-/** @param done work of this run only; earlier runs may have written rows of the same files */
-function conclude(
-  job: Job,
-  { is_complete: isComplete, isResumable, rows, rejected, replaced, fields }: RunEnd,
-  done: { readonly values: number; readonly seconds: number },
+/** @param values of this run only; earlier runs may have written rows of the same files */
+function report(
+  { operation, outputPath, ...job }: ReplaceJob,
+  { is_complete: isComplete, rows, rejected, replaced, fields, seconds }: RowsEnd,
+  values: number,
   { json }: BulkOptions,
 ): void {
-  const valuesPerSecond = Math.round(done.values / Math.max(done.seconds, 0.001));
+  const valuesPerSecond = Math.round(values / Math.max(seconds, 0.001));
   const summary = {
     is_complete: isComplete,
     rows,
     rejected,
     replaced: Object.fromEntries(replaced),
     ...(fields.length > 0 && { fields: Object.fromEntries(fields) }),
-    ...done,
-    values_per_second: valuesPerSecond,
+    ...{ values, seconds, values_per_second: valuesPerSecond },
   };
-  const isPolicy = typeof job.fields !== 'string';
   const inWords = [
-    `${job.operation}d ${count(done.values, 'value')} in ${done.seconds} s (${count(valuesPerSecond)}/s)`,
+    `${operation}d ${count(values, 'value')} in ${seconds} s (${count(valuesPerSecond)}/s)`,
     `${count(rows, 'row')}, ${rejected === 0 ? 'none' : count(rejected)} rejected`,
     `replaced: ${replaced.map(([field, cells]) => `${shownField(field)} ${count(cells)}`).join(', ') || 'nothing'}`,
     ...fields
-      .filter(([, found]) => found < rows && (found > 0 || !isPolicy))
+      .filter(([, found]) => found < rows && (found > 0 || !isPolicy(job.fields)))
       .map(([field, found]) => `${field} is in ${count(found)} of ${count(rows, 'row')}`),
   ].join('; ');
-  const text = json ? JSON.stringify(summary) : `${inWords}.`;
-  const output = job.outputPath === '-' ? process.stderr : process.stdout;
-  output.write(`${text}\n`);
-  if (!isComplete) {
-    const remedy = isResumable ? '; to go on, run it again with --resume' : '';
-    process.stderr.write(`standin: stopped${remedy}\n`);
-    process.exitCode = EXIT_INTERRUPTED;
-  } else if (rejected > 0) {
-    process.exitCode = EXIT_REJECTED;
-  }
+  const output = outputPath === '-' ? process.stderr : process.stdout;
+  output.write(`${json ? JSON.stringify(summary) : `${inWords}.`}\n`);
 }

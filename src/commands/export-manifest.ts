@@ -1,12 +1,11 @@
-import { createHash } from 'node:crypto';
-import { createReadStream, readdirSync, readFileSync } from 'node:fs';
+import { createHash, randomBytes } from 'node:crypto';
+import { createReadStream, readdirSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { nameAtLast, OutputFile } from '#bulk';
+import { readState, type Terms } from '#bulk';
 import { OperatorError } from '../errors.ts';
 
 export const MANIFEST = 'manifest.json';
-export const FILE_MODE = 0o600;
 const FORMAT = 'standin export';
 const VERSION = 1;
 const PART = /^pairs-\d{4,}\.ndjson(\.age)?$/;
@@ -28,7 +27,7 @@ export interface Manifest {
   readonly export_id: string;
   readonly started_at: string;
   /** Options that a resumed run must repeat. */
-  readonly terms: Readonly<Record<string, string>>;
+  readonly terms: Terms;
   readonly is_complete: boolean;
   readonly pairs: number;
   readonly without_token: number;
@@ -37,9 +36,9 @@ export interface Manifest {
   readonly next?: string | undefined;
 }
 
-export function newManifest(exportId: string, terms: Manifest['terms']): Manifest {
+export function newManifest(terms: Terms): Manifest {
   return {
-    ...{ format: FORMAT, version: VERSION, export_id: exportId },
+    ...{ format: FORMAT, version: VERSION, export_id: randomBytes(16).toString('hex') },
     ...{ started_at: new Date().toISOString(), terms, is_complete: false },
     ...{ pairs: 0, without_token: 0, parts: [] },
   };
@@ -49,30 +48,12 @@ export function partName(number: number, isEncrypted: boolean): string {
   return `pairs-${String(number).padStart(4, '0')}.ndjson${isEncrypted ? '.age' : ''}`;
 }
 
-/** undefined: the folder has none. @throws OperatorError for one that this program cannot read */
-export function readManifest(folder: string): Manifest | undefined {
-  const path = join(folder, MANIFEST);
-  let manifest: Manifest;
-  try {
-    manifest = JSON.parse(readFileSync(path, 'utf8'));
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT') return undefined;
-    throw new OperatorError(`${path} cannot be read (${code ?? message}).`);
-  }
-  if (manifest.format !== FORMAT) return undefined;
-  if (manifest.version === VERSION) return manifest;
-  throw new OperatorError(`${path} is of another version: use the release that wrote it.`);
-}
-
-/** Replaces the file atomically. */
-export async function writeManifest(folder: string, manifest: Manifest): Promise<void> {
-  const path = join(folder, MANIFEST);
-  const file = await OutputFile.open(path, FILE_MODE, 0);
-  await file.write(Buffer.from(`${JSON.stringify(manifest, undefined, 1)}\n`));
-  await file.settle();
-  await file.close();
-  await nameAtLast(path);
+/** undefined: the folder has none. @throws BulkError for one that this program cannot read */
+export async function readManifest(folder: string): Promise<Manifest | undefined> {
+  const isReadable = ({ format, version }: Manifest) => format !== FORMAT || version === VERSION;
+  const remedy = 'use the release that wrote it';
+  const found = await readState(join(folder, MANIFEST), isReadable, remedy);
+  return found?.format === FORMAT ? found : undefined;
 }
 
 /** The parts in a folder that are whole, whether they belong together or not. */
@@ -85,7 +66,7 @@ export function wholeParts(folder: string): string[] {
  * @throws OperatorError
  */
 export async function checkedManifest(folder: string): Promise<Manifest> {
-  const manifest = readManifest(folder);
+  const manifest = await readManifest(folder);
   if (manifest === undefined)
     throw new OperatorError(
       `${folder} has no ${MANIFEST} of standin export, which says what belongs together. Name one file instead.`,
@@ -105,7 +86,7 @@ export async function checkedManifest(folder: string): Promise<Manifest> {
  */
 export async function checkPart(path: string): Promise<undefined> {
   const [folder, name] = [dirname(path), basename(path)];
-  const manifest = PART.test(name) ? readManifest(folder) : undefined;
+  const manifest = PART.test(name) ? await readManifest(folder) : undefined;
   if (manifest === undefined) return;
   requireListed(manifest, folder, name);
   await requireUnchanged(manifest, folder, name);

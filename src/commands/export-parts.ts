@@ -1,11 +1,18 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Encrypter } from 'age-encryption';
-import { lockOf, nameAtLast, OutputFile, partialOf } from '#bulk';
+import {
+  checkTerms,
+  lockOf,
+  nameAtLast,
+  OutputFile,
+  partialOf,
+  replaceFile,
+  type Terms,
+} from '#bulk';
 import { OperatorError } from '../errors.ts';
 import {
-  FILE_MODE,
   MANIFEST,
   type Manifest,
   newManifest,
@@ -13,9 +20,10 @@ import {
   readManifest,
   requireListed,
   wholeParts,
-  writeManifest,
 } from './export-manifest.ts';
 import { lockOutput } from './output-lock.ts';
+
+const FILE_MODE = 0o600;
 
 /**
  * The files of an export, in a private folder. A part has its name only when it is whole, so an
@@ -41,7 +49,7 @@ export class ExportParts {
    */
   static async open(
     folder: string,
-    terms: Manifest['terms'],
+    terms: Terms,
     encrypter: Encrypter | undefined,
     isResume: boolean,
   ): Promise<ExportParts> {
@@ -53,8 +61,7 @@ export class ExportParts {
         `The folder ${folder} is not empty. Name a new one, or continue the run in it with --resume.`,
       );
     const isEncrypted = encrypter !== undefined;
-    const manifest =
-      continued(folder, terms, isEncrypted) ?? newManifest(randomBytes(16).toString('hex'), terms);
+    const manifest = (await continued(folder, terms, isEncrypted)) ?? newManifest(terms);
     return new ExportParts(folder, manifest, encrypter);
   }
 
@@ -91,7 +98,8 @@ export class ExportParts {
     };
     this.#pairs = 0;
     this.#withoutToken = 0;
-    await writeManifest(this.#folder, this.manifest);
+    const text = `${JSON.stringify(this.manifest, undefined, 1)}\n`;
+    await replaceFile(join(this.#folder, MANIFEST), text);
   }
 
   /** Removes a part that is not complete. */
@@ -105,12 +113,12 @@ export class ExportParts {
  * The manifest of the run to continue; undefined: no part of one is complete.
  * @throws OperatorError
  */
-function continued(
+async function continued(
   folder: string,
-  terms: Manifest['terms'],
+  terms: Terms,
   isEncrypted: boolean,
-): Manifest | undefined {
-  const manifest = readManifest(folder);
+): Promise<Manifest | undefined> {
+  const manifest = await readManifest(folder);
   const [first] = wholeParts(folder);
   if (manifest === undefined && first === undefined) return undefined;
   if (manifest === undefined)
@@ -121,12 +129,7 @@ function continued(
     throw new OperatorError(
       `The export in ${folder} is complete, so there is nothing to continue. Export into a new folder.`,
     );
-  for (const [name, before] of Object.entries(manifest.terms)) {
-    if (terms[name] !== before)
-      throw new OperatorError(
-        `The run to continue had another ${name}. Use the same, or export into a new folder.`,
-      );
-  }
+  checkTerms(manifest.terms, terms, 'export into a new folder');
   for (const { file, bytes } of manifest.parts) {
     const status = statSync(join(folder, file), { throwIfNoEntry: false });
     if (status?.size !== bytes)
@@ -146,34 +149,31 @@ class Part {
   readonly #file: OutputFile;
   readonly #hash = createHash('sha256');
   #bytes = 0;
-  readonly #input: WritableStreamDefaultWriter<Uint8Array> | undefined;
+  readonly #input: WritableStreamDefaultWriter<Uint8Array>;
   /** Ends with everything in the file. */
   readonly #written: Promise<void>;
 
   private constructor(
     path: string,
     file: OutputFile,
-    input?: WritableStreamDefaultWriter<Uint8Array>,
-    output?: ReadableStream<Uint8Array>,
+    input: WritableStream<Uint8Array>,
+    output: ReadableStream<Uint8Array>,
   ) {
     this.#path = path;
     this.#file = file;
-    this.#input = input;
-    this.#written = output === undefined ? Promise.resolve() : this.#pour(output);
+    this.#input = input.getWriter();
+    this.#written = this.#pour(output);
     // The failure is thrown where the next write is awaited.
     this.#written.catch(() => {});
   }
 
   static async open(path: string, encrypter: Encrypter | undefined): Promise<Part> {
     const file = await OutputFile.open(path, FILE_MODE, 0);
-    if (encrypter === undefined) return new Part(path, file);
     const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
-    const input = writable.getWriter();
-    return new Part(path, file, input, await encrypter.encrypt(readable));
+    return new Part(path, file, writable, (await encrypter?.encrypt(readable)) ?? readable);
   }
 
   async write(bytes: Buffer): Promise<void> {
-    if (this.#input === undefined) return this.#put(bytes);
     await this.#input.write(bytes).catch(async (error) => {
       await this.#written;
       throw error;
@@ -181,7 +181,7 @@ class Part {
   }
 
   async complete(): Promise<{ readonly bytes: number; readonly sha256: string }> {
-    await this.#input?.close();
+    await this.#input.close().catch(() => this.#written);
     await this.#written;
     await this.#file.settle();
     await this.#file.close();
@@ -190,19 +190,17 @@ class Part {
   }
 
   async discard(): Promise<void> {
-    await this.#input?.abort().catch(() => {});
+    await this.#input.abort().catch(() => {});
     await this.#written.catch(() => {});
     await this.#file.close();
     rmSync(partialOf(this.#path), { force: true });
   }
 
   async #pour(output: ReadableStream<Uint8Array>): Promise<void> {
-    for await (const chunk of output) await this.#put(Buffer.from(chunk));
-  }
-
-  async #put(bytes: Buffer): Promise<void> {
-    this.#hash.update(bytes);
-    this.#bytes += bytes.length;
-    await this.#file.write(bytes);
+    for await (const chunk of output) {
+      this.#hash.update(chunk);
+      this.#bytes += chunk.length;
+      await this.#file.write(Buffer.from(chunk));
+    }
   }
 }

@@ -3,8 +3,6 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { BulkError } from '#bulk';
 import type { Config } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
-import { KeyringFollower } from '../service/keys/keyring-follower.ts';
-import { kekSourceOf } from '../service/keys/open-keys.ts';
 import { type ExportedPair, exportPairs } from '../service/records/export.ts';
 import { recordsFrom } from '../service/records/record-pass.ts';
 import type { Vault } from '../service/vault.ts';
@@ -21,7 +19,7 @@ import {
 } from './command.ts';
 import { ExportParts } from './export-parts.ts';
 import { Progress } from './progress.ts';
-import { REASONS, rate } from './records.ts';
+import { followerOf, REASONS, rate } from './records.ts';
 
 interface ExportOptions extends OutputOptions {
   readonly output: string;
@@ -73,12 +71,7 @@ async function exportVault(vault: Vault, config: Config, options: ExportOptions)
   const recipients = recipientsOf(options.recipient ?? [], options.recipientsFile);
   const encrypter = options.plain ? undefined : await encrypterFor(recipients);
   const terms = { '--space': options.space ?? 'all', '--plain': `${options.plain === true}` };
-  const parts = await ExportParts.open(
-    options.output,
-    terms,
-    encrypter,
-    options.resume ?? false,
-  ).catch(inWords('.'));
+  const parts = await ExportParts.open(options.output, terms, encrypter, options.resume ?? false);
   if (options.plain)
     process.stderr.write(`standin: the files in ${options.output} have every value in clear\n`);
   const about = {
@@ -101,17 +94,11 @@ async function exportVault(vault: Vault, config: Config, options: ExportOptions)
       run(vault, config, options, parts, progress),
     );
   } catch (error) {
-    inWords(`.${AGAIN}`)(error);
+    throw error instanceof BulkError ? new OperatorError(`${error.message}.${AGAIN}`) : error;
   } finally {
     await parts.close();
     progress.end(parts.manifest.next === undefined);
   }
-}
-
-function inWords(remedy: string): (error: unknown) => never {
-  return (error) => {
-    throw error instanceof BulkError ? new OperatorError(`${error.message}${remedy}`) : error;
-  };
 }
 
 const AGAIN = ' The complete files stay: continue with the same options and --resume.';
@@ -124,8 +111,7 @@ async function run(
   progress: Progress,
 ): Promise<{ readonly is_complete: boolean }> {
   const { vault: vaultOptions } = config;
-  const source = kekSourceOf(vaultOptions);
-  const follower = new KeyringFollower(vault.wrappedKeys, source, vault.plainKeys);
+  const follower = followerOf(vault, vaultOptions);
   const write = async (pairs: readonly ExportedPair[], at: string) => {
     if (parts.pending >= options.partSize) await parts.complete(at);
     if (pairs.length === 0) return;

@@ -1,25 +1,37 @@
+import { statSync } from 'node:fs';
 import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
-import { forget, type TokenState } from '../service/records/forget.ts';
-import type { Vault } from '../service/vault.ts';
-import { DEFAULT_SPACE, type Durable, type Token } from '../types.ts';
-import { acting, command, interruptible, withVault } from './command.ts';
+import { EveryKind } from '../service/every-kind.ts';
+import { type ForgetResult, forget, type TokenState } from '../service/records/forget.ts';
+import type { ReadSettings } from '../service/records/verify.ts';
+import { settled, type Vault } from '../service/vault.ts';
+import { count } from '../terminal.ts';
+import { DEFAULT_SPACE, type Durable, restate } from '../types.ts';
 import {
-  demandTerminal,
-  type ForgetOptions,
-  forgettingIn,
-  isReadTwice,
-  MAX_UNKNOWN_LINES,
-  NO_WAY_BACK,
-  report,
-  type Tally,
-} from './forget-report.ts';
-import { forgetValues } from './forget-values.ts';
+  acting,
+  command,
+  EXIT_INTERRUPTED,
+  interruptible,
+  type OutputOptions,
+  printDone,
+  withVault,
+} from './command.ts';
+import { type Line, tokenLines, valueLines } from './forget-lines.ts';
 import { Progress } from './progress.ts';
-import { isConfirmed } from './question.ts';
-import { addRate } from './records.ts';
-import { type TokenLine, tokenLines } from './token-lines.ts';
+import { canAsk, isConfirmed } from './question.ts';
+import { addRate, followerOf, watched } from './records.ts';
+
+interface ForgetOptions extends OutputOptions {
+  readonly file?: string;
+  readonly values?: string;
+  readonly scan?: boolean;
+  /** Records a second, of a scan. */
+  readonly rate?: number;
+  readonly space?: string;
+  readonly dryRun?: boolean;
+  readonly yes?: boolean;
+}
 
 export function addForget(program: Command): void {
   addRate(
@@ -41,92 +53,124 @@ export function addForget(program: Command): void {
     .option('--space <name>', 'the space of the tokens, as in client list')
     .option('--dry-run', 'say how many are known, and change nothing')
     .option('--yes', 'do not ask')
-    .action((tokens: string[], options, itself: Command) => {
+    .action((tokens: string[], options: ForgetOptions, itself: Command) => {
       const { file, values, scan } = options;
       if (
         [tokens.length > 0, file !== undefined, values !== undefined].filter(Boolean).length !== 1
       )
         itself.error('error: name tokens, or a file of them with --file, or values with --values');
       if (scan === true && values === undefined) itself.error('error: --scan needs --values');
-      return withVault((vault, { vault: of }) =>
-        acting(
-          values === undefined
-            ? forgetTokens(vault, of, tokens, options)
-            : forgetValues(vault, of, values, options),
-        ),
-      );
+      return withVault((vault, { vault: of }) => acting(forgetIn(vault, of, tokens, options)));
     });
 }
 
-/** Tokens in one statement. A longer statement would hold up requests for the same records. */
-const BATCH_TOKENS = 500;
+/** How many are forgotten at once. A longer statement would hold up requests for its records. */
+const BATCH = { tokens: 500, values: 100 } as const;
+/** Unknown lines whose numbers are kept; all are counted. */
+const MAX_UNKNOWN_LINES = 10_000;
 
-interface TokensOptions extends ForgetOptions {
-  readonly file?: string;
-}
-
-/** Tokens that can be read several times. */
+/** Tokens or values, which can be read several times. */
 interface Source {
+  readonly of: keyof typeof BATCH;
+  /** undefined: not known. */
   readonly total: number | undefined;
-  batches(): AsyncIterable<TokenLine[]>;
+  readonly batches: (size: number) => AsyncIterable<readonly Line[]> | Iterable<readonly Line[]>;
 }
+
+type Work = (lines: readonly Line[], isDryRun: boolean) => Promise<ForgetResult>;
 
 /**
- * Removes the values behind tokens. Prints no token.
+ * Removes the values behind tokens, or behind every token of values. Prints no token and no value.
  * @throws OperatorError when confirmation is needed, but nobody can be asked
  */
-async function forgetTokens(
+async function forgetIn(
   vault: Vault,
   vaultOptions: VaultOptions,
-  tokens: readonly string[],
-  options: TokensOptions,
+  named: readonly string[],
+  options: ForgetOptions,
 ): Promise<Durable<object>> {
-  const { file, space = DEFAULT_SPACE } = options;
-  const isSure = options.yes === true || options.dryRun === true;
-  if (!isSure) demandTerminal(file);
-  const parts = forgettingIn(vault, vaultOptions);
-  const work = (isDryRun: boolean) => async (batch: readonly Token[]) =>
-    (await forget(parts, { tokens: batch, values: [], space, isDryRun })).tokens;
-  return interruptible(async (stop) => {
-    const source = await sourceOf(tokens, file);
-    if (!isSure) {
-      const found = await each(source, work(true), stop);
-      if (found.isStopped) return report(vault, found, { ...options, dryRun: true });
-      // Also goes on for forgotten tokens only, so that the report can promise that they stay
-      // forgotten.
-      if (found.known + found.forgotten === 0) return report(vault, found, options);
-      const what =
-        found.known === 1
-          ? 'The value of 1 known token'
-          : `The values of ${found.known} known tokens`;
-      if (found.known > 0 && !(await isConfirmed(`${what} will be removed. ${NO_WAY_BACK}`, stop)))
-        throw new OperatorError('Nothing was forgotten.');
-    }
-    return report(vault, await each(source, work(options.dryRun === true), stop), options);
-  });
+  const { values, scan, space = DEFAULT_SPACE, dryRun = false } = options;
+  const file = values ?? options.file;
+  const isSure = options.yes === true || dryRun;
+  if (!isSure) requireTerminal(file);
+  const source = await sourceOf(values === undefined ? 'tokens' : 'values', named, file);
+  const follower = followerOf(vault, vaultOptions);
+  const parts = { vault, follower, kinds: new EveryKind(vault, vaultOptions.token_suffix) };
+  const work = (lines: readonly Line[], isDryRun: boolean, settings?: ReadSettings) => {
+    const texts = { tokens: [], values: [], [source.of]: lines.map(({ text }) => text) };
+    return forget(parts, { ...texts, space, isDryRun }, settings);
+  };
+  const each = (isDryRun: boolean) =>
+    interruptible((stop) => inBatches(source, work, isDryRun, stop));
+  if (!isSure) {
+    const found = source.of === 'tokens' ? await each(true) : undefined;
+    if (found?.isStopped) return report(vault, found, { ...options, dryRun: true });
+    // Also goes on for forgotten tokens only, so that the report can promise that they stay
+    // forgotten.
+    if (found && found.known + found.forgotten === 0) return report(vault, found, options);
+    if (found?.known !== 0) await confirm(found?.known, source.total!);
+  }
+  if (scan !== true) return report(vault, await each(dryRun), options);
+  const tally = newTally('values');
+  for await (const all of source.batches(Infinity)) {
+    const scanned = (_: Vault, settings: ReadSettings) => work(all, dryRun, settings);
+    const { result } = await watched(vault, vaultOptions, options, scanned);
+    add(tally, all, result);
+  }
+  return report(vault, tally, options);
 }
 
-/** Works through the tokens, a batch at a time, until `stop`. */
-async function each(
-  source: Source,
-  work: (tokens: readonly Token[]) => Promise<readonly TokenState[]>,
+async function sourceOf(
+  of: Source['of'],
+  named: readonly string[],
+  file: string | undefined,
+): Promise<Source> {
+  if (of === 'tokens' && file !== undefined) {
+    const batches = (size: number) => tokenLines(file, size);
+    if (!isReadTwice(file)) return { of, total: undefined, batches };
+    let total = 0;
+    for await (const batch of batches(BATCH.tokens)) total += batch.length;
+    return { of, total, batches };
+  }
+  const all =
+    file === undefined ? named.map((text, i) => ({ line: i + 1, text })) : valueLines(file);
+  function* batches(size: number) {
+    for (let from = 0; from < all.length; from += size) yield all.slice(from, from + size);
+  }
+  return { of, total: all.length, batches };
+}
+
+/** What was found: how many of each state. */
+interface Tally extends Record<TokenState, number> {
+  readonly of: Source['of'];
+  /** The first ones. */
+  readonly unknownLines: number[];
+  isStopped: boolean;
+  /** Where tokens of the values may be left, in words. */
+  readonly notSearched: Set<string>;
+}
+
+function newTally(of: Source['of']): Tally {
+  const counts = { known: 0, forgotten: 0, unknown: 0 };
+  return { of, ...counts, unknownLines: [], isStopped: false, notSearched: new Set() };
+}
+
+/** Works through all lines, a batch at a time, until `stop`. */
+async function inBatches(
+  { of, total, batches }: Source,
+  work: Work,
+  isDryRun: boolean,
   stop: AbortSignal,
 ): Promise<Tally> {
-  const unknownLines: number[] = [];
-  const tally: Tally = { known: 0, forgotten: 0, unknown: 0, unknownLines, isStopped: false };
-  const progress = new Progress({ unit: 'token', total: source.total });
+  const tally = newTally(of);
+  const progress = new Progress({ unit: of.slice(0, -1), total });
   let isLong = false;
   try {
-    for await (const batch of source.batches()) {
+    for await (const batch of batches(BATCH[of])) {
       tally.isStopped = stop.aborted;
       if (tally.isStopped) break;
-      const states = await work(batch.map(({ token }) => token));
-      states.forEach((state, i) => {
-        tally[state]++;
-        if (state === 'unknown' && unknownLines.length < MAX_UNKNOWN_LINES)
-          unknownLines.push(batch[i]!.line);
-      });
-      isLong ||= batch.length === BATCH_TOKENS;
+      add(tally, batch, await work(batch, isDryRun));
+      isLong ||= batch.length === BATCH[of];
       progress.advance(batch.length);
     }
     return tally;
@@ -135,20 +179,74 @@ async function each(
   }
 }
 
-async function sourceOf(tokens: readonly string[], file: string | undefined): Promise<Source> {
-  if (file === undefined) {
-    const all = tokens.map((token, i) => ({ line: i + 1, token: token as Token }));
-    return { total: all.length, batches: () => inBatches(all) };
-  }
-  const batches = () => tokenLines(file, BATCH_TOKENS);
-  if (!isReadTwice(file)) return { total: undefined, batches };
-  let total = 0;
-  for await (const batch of batches()) total += batch.length;
-  return { total, batches };
+function add(tally: Tally, lines: readonly Line[], result: ForgetResult): void {
+  const { of, unknownLines } = tally;
+  const states = result[of];
+  const counted = (state: TokenState) => states.filter((one) => one === state).length;
+  // A value can have several tokens.
+  tally.known += of === 'tokens' ? counted('known') : result.known;
+  tally.forgotten += of === 'tokens' ? counted('forgotten') : result.forgotten;
+  tally.unknown += counted('unknown');
+  tally.isStopped ||= !result.isComplete;
+  for (const [i, { line }] of lines.entries())
+    if (states[i] === 'unknown' && unknownLines.length < MAX_UNKNOWN_LINES) unknownLines.push(line);
+  for (const place of result.notSearched) tally.notSearched.add(place);
 }
 
-async function* inBatches(all: readonly TokenLine[]): AsyncGenerator<TokenLine[]> {
-  for (let from = 0; from < all.length; from += BATCH_TOKENS) {
-    yield all.slice(from, from + BATCH_TOKENS);
-  }
+/** A pipe can be read only once. Reading a missing file fails later. */
+function isReadTwice(file: string): boolean {
+  return file !== '-' && statSync(file, { throwIfNoEntry: false })?.isFile() !== false;
+}
+
+/** @throws OperatorError when nobody can be asked */
+function requireTerminal(file: string | undefined): void {
+  if (canAsk() && (file === undefined || isReadTwice(file))) return;
+  throw new OperatorError(
+    'Forgetting cannot be undone, and this command cannot ask you first: there is no terminal, or the input can be read only once. Add --yes to forget the values, or --dry-run to see how many are known.',
+  );
+}
+
+/** @param known of the tokens; undefined: values were named */
+async function confirm(known: number | undefined, values: number | undefined): Promise<void> {
+  const tokens = known === 1 ? 'value of 1 known token' : `values of ${known} known tokens`;
+  const what =
+    known === undefined
+      ? `Every token of ${count(values!, 'value')} will be forgotten`
+      : `The ${tokens} will be removed`;
+  const question = `${what}. This cannot be undone; older backups still have them.`;
+  if (await interruptible((stop) => isConfirmed(question, stop))) return;
+  throw new OperatorError('Nothing was forgotten.');
+}
+
+async function report(
+  vault: Vault,
+  found: Tally,
+  options: ForgetOptions,
+): Promise<Durable<object>> {
+  const tally = await settled(vault, found);
+  const { of, known, forgotten, unknown, unknownLines, isStopped, notSearched } = tally;
+  const isDryRun = options.dryRun === true;
+  const what = isDryRun
+    ? `known ${count(known)}, nothing was changed`
+    : `forgotten ${count(known)}`;
+  const lines = [
+    `${what}; forgotten before ${count(forgotten)}; unknown ${count(unknown)}`,
+    ...[...notSearched].map((place) => `Not searched: ${place}`),
+    ...(isStopped ? ['Stopped before the end. Run it again to go on.'] : []),
+  ];
+  const result = restate(tally, {
+    ...{ is_dry_run: isDryRun, is_complete: !isStopped, [isDryRun ? 'known' : 'forgotten']: known },
+    ...{ already_forgotten: forgotten, unknown, unknown_lines: unknownLines },
+    ...(of === 'values' && { not_searched: [...notSearched] }),
+  });
+  const done = printDone(options, result, lines.join('\n'));
+  if (isStopped) process.exitCode = EXIT_INTERRUPTED;
+  else if (unknown > 0) throw new OperatorError(unknownText(unknown, of.slice(0, -1)));
+  return done;
+}
+
+/** A script that erases must not take tokens of another vault as done. */
+function unknownText(unknown: number, name: string): string {
+  const [are, them] = unknown === 1 ? ['is', 'it'] : ['are', 'them'];
+  return `${count(unknown, name)} ${are} unknown to this vault, so nothing was removed for ${them}. Check the ${name}s, and that this is their vault; --json has the lines.`;
 }

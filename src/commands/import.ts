@@ -1,20 +1,11 @@
 import { createReadStream, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
-import {
-  BadRowError,
-  BulkError,
-  type Decode,
-  type Job,
-  type RunEnd,
-  RunFailure,
-  runBulk,
-} from '#bulk';
+import type { Decode, Job, Row, RunEnd, TakeJob } from '#bulk';
 import type { Config } from '../config/config.ts';
 import { InternalError, OperatorError } from '../errors.ts';
-import { KeyringFollower } from '../service/keys/keyring-follower.ts';
-import { kekSourceOf } from '../service/keys/open-keys.ts';
-import { type Imported, Importer, isRefusal, type Pair } from '../service/records/import.ts';
+import { type Imported, Importer } from '../service/records/import.ts';
+import { EXPIRED, isRefusal, PAIR_USES, type Pair } from '../service/records/pairs.ts';
 import { settled, type Vault } from '../service/vault.ts';
 import { count } from '../terminal.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE, type Durable } from '../types.ts';
@@ -22,26 +13,30 @@ import { decoderFor } from './age-files.ts';
 import { audited } from './audited.ts';
 import {
   addFormat,
+  conclude,
   contradictionOf,
-  EXIT_REJECTED,
   type FileOptions,
   formatFor,
+  jobOptions,
+  type RowsEnd,
+  runRows,
 } from './bulk-options.ts';
-import {
-  acting,
-  command,
-  EXIT_INTERRUPTED,
-  interruptible,
-  type OutputOptions,
-  printDone,
-  withVault,
-} from './command.ts';
+import { acting, command, type OutputOptions, printDone, withVault } from './command.ts';
 import { checkedManifest, checkPart, MANIFEST } from './export-manifest.ts';
-import { lockOutput } from './output-lock.ts';
-import { fieldsOf, listOf, namesOf, type PairOptions, pairReader } from './pair-rows.ts';
 import { Progress } from './progress.ts';
+import { followerOf } from './records.ts';
 
-interface ImportOptions extends OutputOptions, FileOptions, PairOptions {
+interface ImportOptions extends OutputOptions, FileOptions {
+  readonly tokenField: string;
+  readonly valueField: string;
+  readonly kindField?: string;
+  readonly spaceField?: string;
+  readonly expiresField?: string;
+  readonly useField?: string;
+  /** Of rows without one. */
+  readonly kind: string;
+  readonly space: string;
+  readonly random?: boolean;
   readonly dryRun?: boolean;
   /** File with the key that decrypts the pairs. */
   readonly identity?: string;
@@ -99,32 +94,26 @@ async function importPairs(
   options: ImportOptions,
 ): Promise<Durable<object>> {
   const { vault: vaultOptions } = config;
-  const kek = kekSourceOf(vaultOptions);
-  const follower = new KeyringFollower(vault.wrappedKeys, kek, vault.plainKeys);
+  const follower = followerOf(vault, vaultOptions);
   const source = await sourceOf(file, options);
   const progress = new Progress({ unit: 'pair', total: source.pairs });
   const tally: Tally = { rejected: 0, imported: 0, already_known: 0, detokenize_only: 0 };
-  const startedAtMs = performance.now();
-  const work = async (stop: AbortSignal) => {
+  const jobFor = async (stop: AbortSignal) => {
     await follower.start();
     const importer = await Importer.open(vault, follower, {
       suffix: vaultOptions.token_suffix,
       isDryRun: options.dryRun ?? false,
       stop,
     });
-    return runBulk(jobOf(source, options, importer, tally, progress), stop);
+    return jobOf(source, options, importer, tally, progress);
   };
   const run = async () => {
-    const end = await interruptible(work)
-      .catch((error) => {
-        throw explained(error);
-      })
-      .finally(() => {
-        follower.stop();
-        progress.end();
-      });
-    const seconds = Math.round(performance.now() - startedAtMs) / 1000;
-    return conclude(end, await settled(vault, tally), seconds, options);
+    const end = await runRows('import', jobFor, progress, (cause, isResumable) =>
+      cause instanceof InternalError && isResumable
+        ? `The import ended early: ${cause.reason}`
+        : undefined,
+    ).finally(() => follower.stop());
+    return report(end, await settled(vault, tally), options);
   };
   const { space, kind } = options;
   const about = {
@@ -168,42 +157,31 @@ async function sourceOf(path: string, options: ImportOptions): Promise<Source> {
 async function* joined(files: readonly string[], decode: Decode | undefined) {
   for (const file of files) {
     const chunks: AsyncIterable<Buffer> = createReadStream(file);
-    yield* decode === undefined ? chunks : { [Symbol.asyncIterator]: () => decode(chunks) };
+    yield* decode?.(chunks) ?? chunks;
   }
 }
 
 function jobOf(
-  { path, inputPath, format, decode, pairs }: Source,
+  { path, pairs, ...source }: Source,
   options: ImportOptions,
   importer: Importer,
   tally: Tally,
   progress: Progress,
-): Job {
-  const isJson = format === 'ndjson' || format === 'json';
+): TakeJob {
+  const isJson = source.format === 'ndjson' || source.format === 'json';
   const fields = fieldsOf(options, isJson);
+  const names = isJson ? withoutMarks(fields) : fields;
   const isKept = path !== '-' && !options.dryRun;
-  const names = namesOf(fields);
-  const read = pairReader(names, options);
   return {
+    ...jobOptions(options),
+    ...source,
     operation: 'import',
-    inputPath,
-    decode,
-    outputPath: undefined,
     checkpointPath: isKept ? (options.checkpoint ?? `${path}.checkpoint`) : undefined,
-    format,
-    fields: listOf(fields, isJson),
-    delimiter: options.delimiter,
-    hasHeader: options.header,
+    fields: Object.values(fields),
     keepsBlank: true,
-    rejectsPath: options.rejects,
-    rejectedRowsPath: options.rejectedRows,
-    isResume: options.resume ?? false,
-    isForced: options.force ?? false,
-    lock: lockOutput,
     terms: { '--kind': options.kind, '--space': options.space, '--random': `${options.random}` },
-    ask: undefined,
     take: async (rows) => {
-      const taken = rows.flatMap((row) => read(row) ?? []);
+      const taken = rows.flatMap((row) => pairOf(row, names, options) ?? []);
       const results = await importer.take(taken);
       const good = rows.filter((row) => row.problem === undefined);
       results.forEach((result, i) => {
@@ -216,36 +194,72 @@ function jobOf(
   };
 }
 
+/** What a field of a row says of its pair. */
+type Role = 'token' | 'value' | 'kind' | 'space' | 'expires' | 'use';
+/** Columns or paths. */
+type Fields = Partial<Record<Role, string>>;
+
+/** In JSON, a path ends in `?` if rows may lack it, and rows have these names without an option. */
+function fieldsOf(options: ImportOptions, isJson: boolean): Fields {
+  const usual = (name: string) => (isJson ? `${name}?` : undefined);
+  const fields = {
+    token: options.tokenField,
+    value: options.valueField,
+    kind: options.kindField ?? usual('kind'),
+    space: options.spaceField ?? usual('space'),
+    expires: options.expiresField ?? usual('expires_at'),
+    use: options.useField ?? usual('use'),
+  };
+  const given = Object.entries(fields).filter(([, field]) => field !== undefined);
+  return Object.fromEntries(
+    given.map(([role, field]) => [role, isJson ? field!.replace(ITEM, '') : field]),
+  );
+}
+
+/** A row in JSONPath. */
+const ITEM = /^\$(\[\*\])?\.?/;
+
+/** The paths as rows name them. */
+function withoutMarks(fields: Fields): Fields {
+  return Object.fromEntries(
+    Object.entries(fields).map(([role, path]) => [role, path.replace(/\?$/, '')]),
+  );
+}
+
+/** The pair of a row; a row that has none gets its problem. */
+function pairOf(row: Row, names: Fields, { kind, space, random }: ImportOptions): Pair | undefined {
+  if (row.problem !== undefined) return undefined;
+  const cellOf = (role: Role) => row.cells.find(({ field }) => field === names[role])?.value;
+  const refuse = (role: Role, reason: string) => {
+    row.problem = { field: names[role], reason };
+    return undefined;
+  };
+  const [token, value, expires] = [cellOf('token'), cellOf('value'), cellOf('expires')];
+  if (!token) return refuse('token', 'is empty: a pair has a token');
+  if (value === undefined) return refuse('value', 'is empty: a pair has a value');
+  const expiresAt = expires ? Date.parse(expires) : null;
+  if (Number.isNaN(expiresAt)) return refuse('expires', EXPIRED);
+  const use = PAIR_USES.find((one) => one === (cellOf('use') || 'both'));
+  if (use === undefined) return refuse('use', `is not ${PAIR_USES.join(' or ')}`);
+  return {
+    ...{ token, value, expires_at: expiresAt, line: row.line, use: random ? 'detokenize' : use },
+    ...{ kind: cellOf('kind') || kind, space: cellOf('space') || space },
+  };
+}
+
 function add(tally: Tally, { isKnown, isGiven }: Imported, { use }: Pair): void {
   if (isKnown) tally.already_known++;
   else tally.imported++;
   if (!isGiven && use === 'both') tally.detokenize_only++;
 }
 
-function explained(error: unknown): unknown {
-  const { cause, isResumable } =
-    error instanceof RunFailure ? error : { cause: error, isResumable: false };
-  const rest = isResumable
-    ? ' To go on, run standin import with the same options and --resume.'
-    : '';
-  if (cause instanceof BadRowError)
-    return new OperatorError(
-      `${cause.message}. To leave such rows out, name a file for them with --rejects. You can safely import the rows before it again.${rest}`,
-    );
-  if (cause instanceof BulkError) return new OperatorError(`${cause.message}.${rest}`);
-  if (cause instanceof InternalError && isResumable)
-    return new OperatorError(`The import ended early: ${cause.reason}.${rest}`);
-  return cause;
-}
-
-function conclude(
-  { is_complete: isComplete, isResumable, rows, rejected }: RunEnd,
+function report(
+  end: RowsEnd,
   tally: Durable<Tally>,
-  seconds: number,
   options: ImportOptions,
-): Durable<Tally & { readonly is_complete: boolean }> {
+): Durable<Tally & Pick<RunEnd, 'is_complete'>> {
+  const { is_complete: isComplete, rows, rejected, seconds } = end;
   const isDryRun = options.dryRun === true;
-  const done = isDryRun ? 'to import' : 'imported';
   const others =
     tally.detokenize_only === 0
       ? ''
@@ -253,12 +267,8 @@ function conclude(
   const printed = printDone(
     options,
     { is_dry_run: isDryRun, is_complete: isComplete, rows, ...tally, rejected, seconds },
-    `${count(tally.imported, 'pair')} ${done}, ${count(tally.already_known)} known before, ${count(rejected)} rejected${others}; ${seconds} s.`,
+    `${count(tally.imported, 'pair')} ${isDryRun ? 'to import' : 'imported'}, ${count(tally.already_known)} known before, ${count(rejected)} rejected${others}; ${seconds} s.`,
   );
-  if (!isComplete) {
-    const remedy = isResumable ? '; to go on, run it again with --resume' : '';
-    process.stderr.write(`standin: stopped${remedy}\n`);
-    process.exitCode = EXIT_INTERRUPTED;
-  } else if (rejected > 0) process.exitCode = EXIT_REJECTED;
+  conclude(end);
   return printed;
 }

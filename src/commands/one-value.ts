@@ -4,26 +4,15 @@ import { StandinError } from '#client';
 import type { ServiceSettings } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
 import { shownLines } from '../terminal.ts';
+import type { FileOptions } from './bulk-options.ts';
 import { BulkService } from './bulk-service.ts';
 import type { OutputOptions } from './command.ts';
 import { looksLikeFile, suffixOfTokens } from './token-form.ts';
 
-/** Options that only a file takes. */
-interface FileOptions {
+interface SubjectOptions extends FileOptions {
   readonly fields?: string;
   readonly policy?: string | true;
   readonly output?: string;
-  readonly format?: string;
-  readonly delimiter?: string;
-  /** true unless --no-header. */
-  readonly header: boolean;
-  readonly rejects?: string;
-  readonly rejectedRows?: string;
-  readonly resume?: boolean;
-  readonly force?: boolean;
-}
-
-interface SubjectOptions extends FileOptions {
   /** The argument is the value, also if a file has this name. */
   readonly value?: boolean;
   /** Of the value, in the policy. */
@@ -55,11 +44,14 @@ export function wrongOptions(argument: string, options: SubjectOptions): string 
 const NO_FILE =
   'there is no such file: correct the name; or add --value, if the argument is the text itself';
 
-function namesFileOption(options: FileOptions): boolean {
-  const { fields, policy, output, format, delimiter, rejects, rejectedRows, resume, force } =
-    options;
-  const named = [fields, policy, output, format, delimiter, rejects, rejectedRows, resume, force];
-  return !options.header || named.some((option) => option !== undefined);
+/** Options that only a file takes. */
+const OF_FILES = [
+  ...(['fields', 'policy', 'output', 'format', 'delimiter'] as const),
+  ...(['rejects', 'rejectedRows', 'resume', 'force'] as const),
+];
+
+function namesFileOption(options: SubjectOptions): boolean {
+  return !options.header || OF_FILES.some((name) => options[name] !== undefined);
 }
 
 interface OneValueOptions extends OutputOptions {

@@ -140,6 +140,11 @@ async function resealRecords(vault: Vault, vaultOptions: VaultOptions, options: 
   return done;
 }
 
+/** Finds key versions that other processes add. */
+export function followerOf(vault: Vault, options: VaultOptions): KeyringFollower {
+  return new KeyringFollower(vault.wrappedKeys, kekSourceOf(options), vault.plainKeys);
+}
+
 type Work<T> = (vault: Vault, settings: ReadSettings) => Promise<T>;
 
 /**
@@ -152,11 +157,7 @@ export async function watched<T extends object>(
   { rate, from }: Pick<RecordsOptions, 'rate' | 'from'>,
   work: Work<T>,
 ): Promise<{ result: T; listed: readonly BadRecord[]; seconds: number }> {
-  const follower = new KeyringFollower(
-    vault.wrappedKeys,
-    kekSourceOf(vaultOptions),
-    vault.plainKeys,
-  );
+  const follower = followerOf(vault, vaultOptions);
   const progress = new Progress({ unit: 'record', total: await recordsFrom(vault, from) });
   const startedAtMs = performance.now();
   const listed: BadRecord[] = [];

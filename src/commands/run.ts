@@ -10,7 +10,9 @@ const FAILED = 1;
 const WRONG_USAGE = 2;
 
 /** The text for the operator: our own words, or the code of the failure. */
-function explain(error: unknown): string {
+async function explain(error: unknown): Promise<string> {
+  const { BulkError } = await import('#bulk');
+  if (error instanceof BulkError) return `${error.message}.`;
   const explained = operatorError(error);
   if (explained !== undefined) return explained.message;
   const code = errorCode(error) ?? errorCode((error as Error).cause);
@@ -34,7 +36,7 @@ export async function run(): Promise<void> {
   } catch (error) {
     if (error instanceof CommanderError) process.exit(error.exitCode === 0 ? 0 : WRONG_USAGE);
     const again = error instanceof PerhapsDone ? PERHAPS_DONE : '';
-    process.stderr.write(`standin: ${shownLines(explain(error) + again)}\n`);
+    process.stderr.write(`standin: ${shownLines((await explain(error)) + again)}\n`);
     process.exit(FAILED);
   }
 }

@@ -125,7 +125,7 @@ describe.each(kinds())('export from the %s database', (kind) => {
       for (; read < header.length; read += 1_000)
         yield Buffer.from(header.slice(read, read + 1_000));
     }
-    const decoded = decode(inPieces());
+    const decoded = decode(inPieces())[Symbol.asyncIterator]();
     await expect(decoded.next()).rejects.toThrow('header does not end');
     expect(read).toBeLessThan(70_000);
   });
@@ -218,7 +218,7 @@ describe.each(usualKinds())('export, on %s', (kind) => {
     const bare = await runCli(args, place);
     expect([bare.code, bare.stderr]).toEqual([1, expect.stringContaining('--resume')]);
     const wrong = await runCli([...args, '--resume', '--space', 'x'], place);
-    expect(wrong.stderr).toContain('had another --space');
+    expect(wrong.stderr).toContain('The run to resume used --space');
     const { is_complete: isComplete, pairs: counted } = await runJson(place, ...args, '--resume');
     expect([isComplete, counted]).toEqual([true, 5_000]);
     const pairs = await pairsIn(folder);

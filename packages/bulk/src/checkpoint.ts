@@ -1,9 +1,12 @@
-import { open, readFile, rename, rm } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { BulkError } from './bulk-error.ts';
 import type { InputIdentity } from './input.ts';
-import { syncFolder, writing } from './output.ts';
+import { replaceFile } from './output.ts';
 
 const VERSION = 3;
+
+/** Options that must be the same when a run resumes. */
+export type Terms = Readonly<Record<string, string>>;
 
 /** The progress of a run: all rows before this position are written. */
 export interface Position {
@@ -20,9 +23,6 @@ export interface Position {
   readonly replaced: readonly (readonly [field: string, cells: number])[];
 }
 
-/** The options that must be the same when a run resumes. */
-type Terms = Readonly<Record<string, string>>;
-
 export interface Checkpoint {
   readonly terms: Terms;
   readonly input: InputIdentity;
@@ -33,33 +33,28 @@ export interface Checkpoint {
   readonly is_complete: boolean;
 }
 
-export function checkpointOf(outputPath: string): string {
-  return `${outputPath}.checkpoint`;
+export function writeCheckpoint(path: string, checkpoint: Checkpoint): Promise<void> {
+  return replaceFile(path, `${JSON.stringify({ version: VERSION, ...checkpoint })}\n`);
 }
 
-function nextOf(path: string): string {
-  return `${path}.new`;
-}
-
-/** Replaces the file atomically: after a power cut the old or the new checkpoint is there. */
-export async function writeCheckpoint(path: string, checkpoint: Checkpoint): Promise<void> {
-  const next = nextOf(path);
-  await writing(path, async () => {
-    // Creating a new file never follows a symbolic link that somebody put there.
-    await rm(next, { force: true });
-    const file = await open(next, 'wx', 0o600);
-    try {
-      await file.writeFile(`${JSON.stringify({ version: VERSION, ...checkpoint })}\n`);
-      await file.datasync();
-    } finally {
-      await file.close();
-    }
-    await rename(next, path);
-  });
-}
+const AGAIN = 'start again with --force instead of --resume';
 
 /** undefined: no checkpoint. @throws BulkError for a file that this version did not write */
-export async function readCheckpoint(path: string): Promise<Checkpoint | undefined> {
+export function readCheckpoint(path: string): Promise<Checkpoint | undefined> {
+  const isOurs = (one: { version: number }) => one.version === VERSION;
+  return readState<Checkpoint & { version: number }>(path, isOurs, AGAIN);
+}
+
+/**
+ * What an earlier run has written of itself with `replaceFile`; undefined: there is no such file.
+ * @param isOurs whether this version can read it
+ * @throws BulkError
+ */
+export async function readState<State>(
+  path: string,
+  isOurs: (state: State) => boolean,
+  remedy: string,
+): Promise<State | undefined> {
   let text: string;
   try {
     text = await readFile(path, 'utf8');
@@ -69,40 +64,31 @@ export async function readCheckpoint(path: string): Promise<Checkpoint | undefin
     throw new BulkError(`${path} cannot be read (${code})`);
   }
   try {
-    const { version, ...checkpoint } = JSON.parse(text);
-    if (version === VERSION) return checkpoint;
+    const state: State = JSON.parse(text);
+    if (isOurs(state)) return state;
   } catch {
     // Reported below.
   }
-  throw new BulkError(
-    `${path} was not written by this version: start again, with --force instead of --resume`,
-  );
+  throw new BulkError(`${path} was not written by this version: ${remedy}`);
+}
+
+/**
+ * A resumed run may add options that the first run did not have, such as --rejects.
+ * @throws BulkError with the option that has changed
+ */
+export function checkTerms(before: Terms, now: Terms, remedy: string): void {
+  const changed = Object.keys(before).find((name) => before[name] !== now[name]);
+  if (changed !== undefined)
+    throw new BulkError(
+      `The run to resume used ${changed} ${before[changed]}: use the same, or ${remedy}`,
+    );
 }
 
 /** @throws BulkError with the option or file that has changed */
 export function checkContinues(checkpoint: Checkpoint, terms: Terms, input: InputIdentity): void {
-  // A resumed run may add options that the first run did not have, such as --rejects.
-  for (const [name, before] of Object.entries(checkpoint.terms)) {
-    if (before === terms[name]) continue;
-    throw new BulkError(
-      `The run to resume used ${name} ${before}: use the same, or start again with --force instead of --resume`,
-    );
-  }
+  checkTerms(checkpoint.terms, terms, AGAIN);
   const isSame = (['bytes', 'mtime_ms', 'head'] as const).every(
     (name) => checkpoint.input[name] === input[name],
   );
-  if (!isSame) {
-    throw new BulkError(
-      'The input has changed since the run to resume: start again, with --force instead of --resume',
-    );
-  }
-}
-
-export async function removeCheckpoint(path: string): Promise<void> {
-  await writing(path, async () => {
-    await rm(path, { force: true });
-    // An interrupted write may have left this file.
-    await rm(nextOf(path), { force: true });
-    await syncFolder(path);
-  });
+  if (!isSame) throw new BulkError(`The input has changed since the run to resume: ${AGAIN}`);
 }

@@ -1,13 +1,20 @@
 import { rm } from 'node:fs/promises';
 import { listed, suggested } from '#paths';
 import { BadRowError, BulkError } from './bulk-error.ts';
-import { type Checkpoint, type Position, removeCheckpoint, writeCheckpoint } from './checkpoint.ts';
+import { type Checkpoint, type Position, writeCheckpoint } from './checkpoint.ts';
 import type { Beginning } from './header.ts';
 import type { Input } from './input.ts';
 import { checkpointFor, isResumable, type Job, outputPaths, termsOf } from './job.ts';
 import { withoutComma } from './json.ts';
-import { nameAtLast, type Output, OutputFile, partialOf, StandardOutput } from './output.ts';
-import { NoFieldOfPolicy } from './policy-paths.ts';
+import {
+  nameAtLast,
+  type Output,
+  OutputFile,
+  partialOf,
+  removeReplaced,
+  StandardOutput,
+} from './output.ts';
+import { isPolicy, NoFieldOfPolicy } from './policy-paths.ts';
 import type { Replaced } from './replace.ts';
 import type { Row, RowFormat } from './row.ts';
 
@@ -27,6 +34,12 @@ class MissingFieldError extends BulkError {
   }
 }
 
+/** Before the first byte. */
+export const NOWHERE: Position = {
+  ...{ input_bytes: 0, line: 1, rows: 0, values: 0, rejected: 0 },
+  ...{ found: [], replaced: [] },
+};
+
 /** The files that a run writes: rows, rejects and the checkpoint. */
 export class BulkFiles {
   readonly #job: Job;
@@ -45,17 +58,16 @@ export class BulkFiles {
     this.position = position;
   }
 
-  /**
-   * @param position of the first row to write
-   */
+  /** @param checkpoint of the run to continue */
   static async open(
     job: Job,
     input: Input,
-    { bytes: head, format }: Beginning,
-    position: Position,
-    lengths: Checkpoint['lengths'],
+    { bytes: head, lineEnds, format }: Beginning,
+    checkpoint: Checkpoint | undefined,
   ): Promise<BulkFiles> {
-    const files = new BulkFiles(job, input, format, position);
+    const start = { ...NOWHERE, input_bytes: head.length, line: 1 + lineEnds };
+    const files = new BulkFiles(job, input, format, checkpoint?.position ?? start);
+    const lengths = checkpoint?.lengths ?? {};
     const isNew = Object.keys(lengths).length === 0;
     try {
       // The checkpoint comes first, so that --resume recognizes the other files.
@@ -70,8 +82,9 @@ export class BulkFiles {
   }
 
   async #open(head: Buffer, lengths: Checkpoint['lengths']): Promise<void> {
-    const { operation, outputPath } = this.#job;
-    if (outputPath === '-') this.#outputs.set('--output', new StandardOutput());
+    const { operation } = this.#job;
+    const isPiped = 'outputPath' in this.#job && this.#job.outputPath === '-';
+    if (isPiped) this.#outputs.set('--output', new StandardOutput());
     for (const [option, path] of outputPaths(this.#job)) {
       const isPrivate = operation === 'detokenize' || option === '--rejected-rows';
       const mode = isPrivate ? PRIVATE_MODE : USUAL_MODE;
@@ -126,8 +139,8 @@ export class BulkFiles {
   /** The first field that no row had so far. Of a policy, one field is enough. */
   #missing(): string | undefined {
     const { found } = this.position;
-    if (typeof this.#job.fields !== 'string')
-      return found.some((rows) => rows > 0) ? undefined : this.#job.fields.policy;
+    const { fields } = this.#job;
+    if (isPolicy(fields)) return found.some((rows) => rows > 0) ? undefined : fields.policy;
     return this.#format.fields.find(({ isOptional }, i) => !isOptional && !found[i])?.path;
   }
 
@@ -137,11 +150,11 @@ export class BulkFiles {
    */
   #checkFields(): void {
     const missing = this.#missing();
-    const isHarmless = this.#goodRows === 0 || this.#job.outputPath === undefined;
+    const isHarmless = this.#goodRows === 0 || 'take' in this.#job;
     if (missing === undefined || isHarmless) return;
     const { sample } = this.#format;
     const { fields } = this.#job;
-    if (typeof fields !== 'string') throw new NoFieldOfPolicy(this.#input.name, sample, fields);
+    if (isPolicy(fields)) throw new NoFieldOfPolicy(this.#input.name, sample, fields);
     throw new MissingFieldError(this.#input.name, missing, this.position.rows, sample);
   }
 
@@ -198,7 +211,7 @@ export class BulkFiles {
     await this.#settle(true);
     await nameFiles(this.#job);
     const checkpoint = checkpointFor(this.#job);
-    if (checkpoint !== undefined) await removeCheckpoint(checkpoint);
+    if (checkpoint !== undefined) await removeReplaced(checkpoint);
   }
 
   /**
@@ -214,7 +227,7 @@ export class BulkFiles {
 
   async #discard(): Promise<void> {
     for (const path of outputPaths(this.#job).values()) await rm(partialOf(path), { force: true });
-    if (this.#isResumable) await removeCheckpoint(checkpointFor(this.#job)!);
+    if (this.#isResumable) await removeReplaced(checkpointFor(this.#job)!);
   }
 
   async close(): Promise<void> {

@@ -1,18 +1,33 @@
-import { listed, PathError, parsePaths, skipSpace, suggested } from '#paths';
+import {
+  addPath,
+  listed,
+  newTree,
+  PathError,
+  type PathNode,
+  parsePaths,
+  skipSpace,
+  suggested,
+} from '#paths';
 import { BulkError } from './bulk-error.ts';
 import { type Column, CsvFormat } from './csv.ts';
 import { CsvScanner } from './csv-scanner.ts';
 import type { Input } from './input.ts';
 import { JsonFormat } from './json.ts';
 import { NdjsonFormat } from './ndjson.ts';
-import { columnOf, NoFieldOfPolicy, type PolicyFields, treeOf } from './policy-paths.ts';
+import {
+  columnOf,
+  type Fields,
+  isPolicy,
+  NoFieldOfPolicy,
+  type PolicyFields,
+  treeOf,
+} from './policy-paths.ts';
 import { lineEndsIn, MAX_ROW_BYTES, type RowFormat } from './row.ts';
 
 export interface FormatOptions {
   /** Quotes have a meaning in csv, not in tsv. */
   readonly format: 'csv' | 'tsv' | 'ndjson' | 'json';
-  /** As on the command line: names or numbers of columns, or JSON paths; or those of a policy. */
-  readonly fields: string | PolicyFields;
+  readonly fields: Fields;
   /** One ASCII character; undefined: tab for tsv, guessed from the first line for csv. */
   readonly delimiter: string | undefined;
   readonly hasHeader: boolean;
@@ -51,15 +66,13 @@ export async function readBeginning(
     return { format, bytes: start.subarray(0, bomBytes), lineEnds: 0 };
   }
   if (options.format === 'json') return readJson(input, start, bomBytes, options, hasRows);
-  const { fields } = options;
-  const names = typeof fields === 'string' ? parseList(fields) : fields.paths;
-  const { line, bytes } = await readFirstLine(input, start, bomBytes, names, options);
+  const fields = typeof options.fields === 'string' ? parseList(options.fields) : options.fields;
+  const { line, bytes } = await readFirstLine(input, start, bomBytes, fields, options);
   if (options.hasHeader && bytes.length === bomBytes) throw new BulkError(`${input.name} is empty`);
-  const columns =
-    typeof fields === 'string'
-      ? findColumns(input, line, names, options.hasHeader)
-      : findPolicyColumns(input, line, fields);
-  const counted = typeof fields === 'string' ? [] : columns.map(({ field }) => field);
+  const columns = isPolicy(fields)
+    ? findPolicyColumns(input, line, fields)
+    : findColumns(input, line, fields, options.hasHeader);
+  const counted = isPolicy(fields) ? columns.map(({ field }) => field) : [];
   const end = options.hasHeader ? line.end : bomBytes;
   input.unread(bytes.subarray(end));
   return {
@@ -69,9 +82,13 @@ export async function readBeginning(
   };
 }
 
-function pathsOf(fields: FormatOptions['fields'], isArray: boolean) {
+function pathsOf(fields: Fields, isArray: boolean): PathNode {
   try {
-    return typeof fields === 'string' ? parsePaths(fields, isArray) : treeOf(fields);
+    if (typeof fields === 'string') return parsePaths(fields, isArray);
+    if (isPolicy(fields)) return treeOf(fields);
+    const tree = newTree();
+    for (const path of fields) addPath(tree, path, 'A field option');
+    return tree;
   } catch (error) {
     throw error instanceof PathError ? new BulkError(error.message) : error;
   }
@@ -133,8 +150,8 @@ async function readFirstLine(
   input: Input,
   start: Buffer,
   from: number,
-  names: readonly string[],
-  { fields, format, delimiter, hasHeader }: FormatOptions,
+  fields: readonly string[] | PolicyFields,
+  { format, delimiter, hasHeader }: FormatOptions,
 ): Promise<{ line: FirstLine; bytes: Buffer }> {
   const delimiters = delimiter ? [delimiter] : format === 'tsv' ? ['\t'] : CSV_DELIMITERS;
   let bytes = start;
@@ -143,9 +160,9 @@ async function readFirstLine(
     if (lines.every((line) => line.end !== -1)) {
       const byCells = lines.toSorted((a, b) => b.cells.length - a.cells.length);
       const fits = ({ cells }: FirstLine) =>
-        typeof fields === 'string'
-          ? names.every((name) => cells.includes(name))
-          : names.some((path) => columnOf(path, cells) !== undefined);
+        isPolicy(fields)
+          ? fields.paths.some((path) => columnOf(path, cells) !== undefined)
+          : fields.every((name) => cells.includes(name));
       const line = (hasHeader && lines.find(fits)) || byCells[0]!;
       if (line.scanner.problem !== undefined)
         throw new BulkError(`The quotes in the first line of ${input.name} do not match`);

@@ -1,10 +1,11 @@
 /** Replaces cells of CSV, TSV and NDJSON files of any size. See docs/guides/bulk-files.md. */
 export { BadRowError, BulkError, WriteError } from './bulk-error.ts';
+export { checkTerms, readState, type Terms } from './checkpoint.ts';
 export type { FormatOptions } from './header.ts';
 export type { Decode } from './input.ts';
-export type { Job, Take } from './job.ts';
-export { lockOf, nameAtLast, OutputFile, partialOf, writing } from './output.ts';
-export { leastRecord, type PolicyFields, valueIn } from './policy-paths.ts';
+export type { Job, ReplaceJob, TakeJob } from './job.ts';
+export { lockOf, nameAtLast, OutputFile, partialOf, replaceFile, writing } from './output.ts';
+export { isPolicy, leastRecord, type PolicyFields, valueIn } from './policy-paths.ts';
 export { type Ask, RefusedValue } from './replace.ts';
 export type { Row } from './row.ts';
 export { type RunEnd, RunFailure, runBulk } from './run.ts';

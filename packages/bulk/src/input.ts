@@ -16,61 +16,57 @@ export interface InputIdentity {
 }
 
 /** Turns the bytes of a file into those that are read, such as decrypted ones. @throws BulkError */
-export type Decode = (chunks: AsyncIterable<Buffer>) => AsyncIterator<Buffer>;
+export type Decode = (chunks: AsyncIterable<Buffer>) => AsyncIterable<Buffer>;
 
 /** Reads a file or standard input. Decompresses gzip, which the first two bytes show. */
 export class Input {
   /** For messages. */
   readonly name: string;
-  readonly #path: string | undefined;
   /** undefined: a pipe, which can be read only once. */
   readonly identity: InputIdentity | undefined;
-  readonly #isGzip: boolean | undefined;
+  readonly #path: string;
   readonly #decode: Decode | undefined;
-  #from = 0;
+  /** Offsets in the file are not those in its bytes. */
+  readonly #isPacked: boolean;
   #stream: Readable | undefined;
-  #chunks: AsyncIterator<Buffer> | undefined;
+  #chunks: AsyncIterator<Buffer, undefined> | undefined;
   #unread: Buffer | undefined;
 
   private constructor(
     path: string,
-    identity: InputIdentity | undefined,
     decode: Decode | undefined,
-    isGzip?: boolean,
+    identity?: InputIdentity,
+    isGzipped = false,
   ) {
-    this.#decode = decode;
     this.name = path === '-' ? 'standard input' : path;
-    this.#path = path === '-' ? undefined : path;
     this.identity = identity;
-    this.#isGzip = isGzip;
+    this.#path = path;
+    this.#decode = decode;
+    this.#isPacked = isGzipped || decode !== undefined;
   }
 
   /** @param path "-": standard input @throws BulkError */
   static async open(path: string, decode?: Decode): Promise<Input> {
-    if (path === '-') return new Input(path, undefined, decode);
+    if (path === '-') return new Input(path, decode);
     return reading(path, async () => {
       const status = await stat(path);
       if (status.isDirectory()) throw new BulkError(`${path} is a folder: name a file`);
       // Do not open a pipe twice: closing it would tell the writer that the reader is gone.
-      if (!status.isFile()) return new Input(path, undefined, decode);
+      if (!status.isFile()) return new Input(path, decode);
       const head = await readHead(path);
       const identity = { bytes: status.size, mtime_ms: status.mtimeMs, head: crc32(head) };
-      return new Input(path, identity, decode, decode === undefined ? isGzip(head) : undefined);
+      return new Input(path, decode, identity, isGzip(head));
     });
   }
 
   /** The next bytes; undefined: the end of the input. @throws BulkError */
   async read(): Promise<Buffer | undefined> {
-    if (this.#unread !== undefined) {
-      const bytes = this.#unread;
-      this.#unread = undefined;
-      return bytes;
-    }
-    return reading(this.name, async () => {
-      this.#chunks ??= await this.#start();
-      const { value, done } = await this.#chunks.next();
-      return done ? undefined : value;
-    });
+    const unread = this.#unread;
+    this.#unread = undefined;
+    if (unread !== undefined) return unread;
+    this.#chunks ??= this.#from(0);
+    const { value } = await reading(this.name, () => this.#chunks!.next());
+    return value;
   }
 
   /** Puts bytes back: the next `read` returns them. */
@@ -82,11 +78,8 @@ export class Input {
   async seek(offset: number): Promise<void> {
     this.close();
     this.#unread = undefined;
-    if (!this.#isGzip && this.#decode === undefined) {
-      this.#from = offset;
-      return;
-    }
-    for (let left = offset; left > 0; ) {
+    if (!this.#isPacked) this.#chunks = this.#from(offset);
+    for (let left = this.#isPacked ? offset : 0; left > 0; ) {
       const bytes = await this.read();
       if (bytes === undefined) throw new BulkError(`${this.name} ends before byte ${offset}`);
       if (bytes.length > left) this.unread(bytes.subarray(left));
@@ -95,14 +88,13 @@ export class Input {
   }
 
   /**
-   * The share of the file before an offset in the decompressed bytes, 0 to 1. Of gzip it is the
-   * share that was read, which is ahead. undefined: the size is not known.
+   * The share of the file before an offset in the decompressed bytes, 0 to 1. For packed input it
+   * counts the bytes read, so it runs ahead. undefined: the size is not known.
    */
   shareBefore(offset: number): number | undefined {
     if (this.identity === undefined || this.#stream === undefined) return undefined;
     const { bytes } = this.identity;
-    const isPacked = this.#isGzip || this.#decode !== undefined;
-    const done = isPacked ? (this.#stream as ReadStream).bytesRead : offset;
+    const done = this.#isPacked ? (this.#stream as ReadStream).bytesRead : offset;
     return bytes === 0 ? 1 : done / bytes;
   }
 
@@ -112,17 +104,15 @@ export class Input {
     this.#chunks = undefined;
   }
 
-  async #start(): Promise<AsyncIterator<Buffer>> {
+  /** The bytes from an offset in the file. */
+  async *#from(start: number): AsyncGenerator<Buffer, undefined> {
     // With `start`, Node reads at offsets, which fails on a pipe.
-    const start = this.#from === 0 ? {} : { start: this.#from };
-    const options = { highWaterMark: CHUNK_BYTES, ...start };
-    this.#stream = this.#path === undefined ? process.stdin : createReadStream(this.#path, options);
-    const raw: AsyncIterator<Buffer> =
-      this.#decode?.(this.#stream) ?? this.#stream[Symbol.asyncIterator]();
-    if (this.#isGzip !== undefined) return this.#isGzip ? unzipped(raw) : raw;
-    const head = await atLeast(raw, 2);
-    const all = prepend(head, raw);
-    return isGzip(head) ? unzipped(all) : all;
+    const options = { highWaterMark: CHUNK_BYTES, ...(start > 0 && { start }) };
+    this.#stream = this.#path === '-' ? process.stdin : createReadStream(this.#path, options);
+    const stream: AsyncIterable<Buffer> = this.#stream;
+    if (start > 0) yield* stream;
+    else yield* unzipped(this.#decode?.(stream) ?? stream);
+    return undefined;
   }
 }
 
@@ -140,31 +130,25 @@ function isGzip(head: Buffer): boolean {
   return head[0] === 0x1f && head[1] === 0x8b;
 }
 
-function unzipped(chunks: AsyncIterator<Buffer>): AsyncIterator<Buffer> {
-  const gunzip = createGunzip({ chunkSize: CHUNK_BYTES });
-  const source = Readable.from(prepend(Buffer.alloc(0), chunks), { objectMode: false });
-  // Reading gunzip reports every failure of the pipeline.
-  pipeline(source, gunzip, () => {});
-  return gunzip[Symbol.asyncIterator]();
-}
-
-async function* prepend(
-  head: Buffer,
-  rest: AsyncIterator<Buffer>,
-): AsyncGenerator<Buffer, undefined> {
-  if (head.length > 0) yield head;
-  for (let next = await rest.next(); !next.done; next = await rest.next()) yield next.value;
-  return undefined;
-}
-
-async function atLeast(chunks: AsyncIterator<Buffer>, bytes: number): Promise<Buffer> {
+/** The chunks, decompressed if they are gzip. */
+async function* unzipped(chunks: AsyncIterable<Buffer>): AsyncIterable<Buffer> {
+  const all = chunks[Symbol.asyncIterator]();
   let head: Buffer = Buffer.alloc(0);
-  while (head.length < bytes) {
-    const { value, done } = await chunks.next();
+  while (head.length < 2) {
+    const { value, done } = await all.next();
     if (done) break;
     head = Buffer.concat([head, value]);
   }
-  return head;
+  const rest = { [Symbol.asyncIterator]: () => all };
+  async function* whole() {
+    if (head.length > 0) yield head;
+    yield* rest;
+  }
+  if (!isGzip(head)) return yield* whole();
+  const gunzip = createGunzip({ chunkSize: CHUNK_BYTES });
+  // Reading gunzip reports every failure of the pipeline.
+  pipeline(Readable.from(whole(), { objectMode: false }), gunzip, () => {});
+  yield* gunzip;
 }
 
 async function reading<T>(name: string, work: () => Promise<T>): Promise<T> {

@@ -1,11 +1,12 @@
 import { stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { BulkError } from './bulk-error.ts';
-import { type Checkpoint, checkContinues, checkpointOf, readCheckpoint } from './checkpoint.ts';
+import { type Checkpoint, checkContinues, readCheckpoint, type Terms } from './checkpoint.ts';
 import type { FormatOptions } from './header.ts';
 import type { Decode, Input } from './input.ts';
 import { lockOf, partialOf } from './output.ts';
-import type { Ask } from './replace.ts';
+import { isPolicy } from './policy-paths.ts';
+import type { Replacing } from './replace.ts';
 import type { Row } from './row.ts';
 
 /**
@@ -14,15 +15,11 @@ import type { Row } from './row.ts';
  */
 export type Take = (rows: readonly Row[], signal: AbortSignal) => Promise<void>;
 
-/** The options of a run. */
-export interface Job extends FormatOptions {
-  readonly operation: 'tokenize' | 'detokenize' | 'import';
+interface RunOptions extends FormatOptions {
   /** "-": standard input. */
   readonly inputPath: string;
-  /** "-": standard output; undefined: the run writes no rows. */
-  readonly outputPath: string | undefined;
-  /** Of a run that writes no rows; undefined: it cannot be resumed. */
-  readonly checkpointPath?: string | undefined;
+  /** undefined: the input is in clear, or gzip. */
+  readonly decode?: Decode | undefined;
   /** The report on bad rows; undefined: the first bad row ends the run. */
   readonly rejectsPath: string | undefined;
   /** The file that gets bad rows unchanged. */
@@ -30,25 +27,36 @@ export interface Job extends FormatOptions {
   readonly isResume: boolean;
   /** Whether the run may replace existing files. */
   readonly isForced: boolean;
-  /** undefined: see `take`. */
-  readonly ask: Ask | undefined;
-  readonly take?: Take;
-  /** undefined: the input is in clear, or gzip. */
-  readonly decode?: Decode | undefined;
-  /** See Replacing. */
-  readonly takesBareTokens?: boolean | undefined;
-  /** Further options that a resumed run must repeat. */
-  readonly terms?: Readonly<Record<string, string>>;
   /** Keeps other runs from writing a file, until this process ends. @throws BulkError */
   readonly lock?: (path: string) => Promise<void>;
   /** Called after each block: values in the block, and the share of the input that is done. */
   readonly onProgress: (values: number, share: number | undefined) => void;
 }
 
+/** Writes the rows with other cells. */
+export interface ReplaceJob
+  extends RunOptions,
+    Pick<Replacing, 'operation' | 'ask' | 'takesBareTokens'> {
+  /** "-": standard output. */
+  readonly outputPath: string;
+}
+
+/** Hands the rows over, and writes only the bad ones. */
+export interface TakeJob extends RunOptions {
+  readonly operation: 'import';
+  readonly take: Take;
+  /** undefined: the run cannot be resumed. */
+  readonly checkpointPath: string | undefined;
+  /** Further options that a resumed run must repeat. */
+  readonly terms: Terms;
+}
+
+export type Job = ReplaceJob | TakeJob;
+
 /** The output files of a job, by the option that names the file. */
 export function outputPaths(job: Job): Map<string, string> {
   const named: [string, string | undefined][] = [
-    ['--output', job.outputPath],
+    ['--output', 'take' in job ? undefined : job.outputPath],
     ['--rejects', job.rejectsPath],
     ['--rejected-rows', job.rejectedRowsPath],
   ];
@@ -58,9 +66,9 @@ export function outputPaths(job: Job): Map<string, string> {
 }
 
 /** undefined: the job has none. */
-export function checkpointFor({ outputPath, checkpointPath }: Job): string | undefined {
-  if (outputPath === undefined) return checkpointPath;
-  return outputPath === '-' ? undefined : checkpointOf(outputPath);
+export function checkpointFor(job: Job): string | undefined {
+  if ('take' in job) return job.checkpointPath;
+  return job.outputPath === '-' ? undefined : `${job.outputPath}.checkpoint`;
 }
 
 /** Whether a later run can resume the job: input and output must be files. */
@@ -69,17 +77,15 @@ export function isResumable(job: Job, input: Input): boolean {
 }
 
 /** The options that a resumed run must repeat. */
-export function termsOf(job: Job): Record<string, string> {
+export function termsOf(job: Job): Terms {
   const paths = [...outputPaths(job)].filter(([option]) => option !== '--output');
   return {
     command: job.operation,
-    ...(typeof job.fields === 'string'
-      ? { '--fields': job.fields }
-      : { '--policy': job.fields.policy }),
+    ...('terms' in job ? job.terms : {}),
+    ...(isPolicy(job.fields) ? { '--policy': job.fields.policy } : { '--fields': `${job.fields}` }),
     '--format': job.format,
     '--delimiter': job.delimiter ?? 'auto',
     '--no-header': job.hasHeader ? 'off' : 'on',
-    ...job.terms,
     ...Object.fromEntries(paths.map(([option, path]) => [option, resolve(path)])),
   };
 }
@@ -96,8 +102,8 @@ export async function checkFiles(job: Job, input: Input): Promise<Checkpoint | u
   const path = checkpointFor(job);
   for (const one of paths.values()) await refuseNoFile(one);
   for (const [option, one] of paths) await refuseNoFolder(option, dirname(one));
-  for (const one of new Set([job.outputPath ?? path, ...paths.values()]))
-    if (one !== undefined && one !== '-') await job.lock?.(one);
+  const locked = 'take' in job && path !== undefined ? [path] : [];
+  for (const one of [...locked, ...paths.values()]) await job.lock?.(one);
   const isAnew = job.isForced || path === undefined;
   const checkpoint = isAnew ? undefined : await readCheckpoint(path);
   if (job.isResume && checkpoint !== undefined) {

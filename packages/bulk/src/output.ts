@@ -133,8 +133,42 @@ export async function nameAtLast(path: string): Promise<void> {
   });
 }
 
+const REPLACED_MODE = 0o600;
+
+/** The name of a file that is to replace this one. */
+function nextOf(path: string): string {
+  return `${path}.new`;
+}
+
+/** Replaces a private file atomically: after a power cut the old or the new one is there. */
+export async function replaceFile(path: string, text: string): Promise<void> {
+  const next = nextOf(path);
+  await writing(path, async () => {
+    // Creating a new file never follows a symbolic link that somebody put there.
+    await rm(next, { force: true });
+    const file = await open(next, 'wx', REPLACED_MODE);
+    try {
+      await file.writeFile(text);
+      await file.datasync();
+    } finally {
+      await file.close();
+    }
+    await rename(next, path);
+    await syncFolder(path);
+  });
+}
+
+/** Removes a file that `replaceFile` wrote, and what an interrupted write left. */
+export async function removeReplaced(path: string): Promise<void> {
+  await writing(path, async () => {
+    await rm(path, { force: true });
+    await rm(nextOf(path), { force: true });
+    await syncFolder(path);
+  });
+}
+
 /** Makes a rename durable: the name of a file is in its folder. */
-export async function syncFolder(path: string): Promise<void> {
+async function syncFolder(path: string): Promise<void> {
   const folder = await open(dirname(path));
   try {
     await folder.sync();

@@ -8,6 +8,16 @@ export interface PolicyFields {
   readonly paths: readonly string[];
 }
 
+/**
+ * What rows have: the text of `--fields`; names of columns or paths, each by itself; or the fields
+ * of a policy.
+ */
+export type Fields = string | readonly string[] | PolicyFields;
+
+export function isPolicy(fields: Fields): fields is PolicyFields {
+  return typeof fields === 'object' && 'policy' in fields;
+}
+
 const OPTION = '--policy';
 /** A least record has null before its item. */
 const MAX_INDEX = 1_000;

@@ -24,7 +24,7 @@ export class RefusedValue extends Error {
 }
 
 export interface Replacing {
-  readonly operation: 'tokenize' | 'detokenize' | 'import';
+  readonly operation: 'tokenize' | 'detokenize';
   readonly ask: Ask;
   /** Whether equal values of two fields can have different tokens, of kinds of a policy. */
   readonly isByField: boolean;

@@ -1,10 +1,12 @@
 import { type Block, MAX_CELLS, readBlocks } from './blocks.ts';
-import { type Checkpoint, type Position, removeCheckpoint } from './checkpoint.ts';
-import { BulkFiles, nameFiles } from './files.ts';
+import type { Position } from './checkpoint.ts';
+import { BulkFiles, NOWHERE, nameFiles } from './files.ts';
 import { type Beginning, readBeginning } from './header.ts';
 import { inOrder } from './in-order.ts';
 import { Input } from './input.ts';
 import { checkFiles, checkpointFor, isResumable, type Job, type Take } from './job.ts';
+import { removeReplaced } from './output.ts';
+import { isPolicy } from './policy-paths.ts';
 import { type Replaced, replaceCells } from './replace.ts';
 import type { RowFormat } from './row.ts';
 
@@ -42,14 +44,15 @@ export async function runBulk(job: Job, stop: AbortSignal): Promise<RunEnd> {
     const checkpoint = await checkFiles(job, input);
     if (checkpoint?.is_complete) {
       await nameFiles(job);
-      await removeCheckpoint(checkpointFor(job)!);
+      await removeReplaced(checkpointFor(job)!);
       return { ...checkpoint.position, fields: [], is_complete: true, isResumable: false };
     }
     const hasRows = (checkpoint?.position.rows ?? 0) > 0;
     const beginning = await untilStopped(readBeginning(input, job, hasRows), stop);
     if (beginning === undefined)
       return { ...NOWHERE, fields: [], is_complete: false, isResumable: false };
-    const files = await openFiles(job, input, beginning, checkpoint);
+    const files = await BulkFiles.open(job, input, beginning, checkpoint);
+    if (checkpoint !== undefined) await input.seek(checkpoint.position.input_bytes);
     try {
       return await replaceAll(job, input, beginning, files, stop);
     } finally {
@@ -68,47 +71,21 @@ async function untilStopped<T>(work: Promise<T>, stop: AbortSignal): Promise<T |
   return Promise.race([work, stopped]);
 }
 
-const NOWHERE: Position = {
-  ...{ input_bytes: 0, line: 1, rows: 0, values: 0, rejected: 0 },
-  ...{ found: [], replaced: [] },
-};
-
-async function openFiles(
-  job: Job,
-  input: Input,
-  beginning: Beginning,
-  checkpoint: Checkpoint | undefined,
-): Promise<BulkFiles> {
-  const { bytes, lineEnds } = beginning;
-  const start = { ...NOWHERE, input_bytes: bytes.length, line: 1 + lineEnds };
-  const position = checkpoint?.position ?? start;
-  const files = await BulkFiles.open(job, input, beginning, position, checkpoint?.lengths ?? {});
-  if (checkpoint !== undefined) await input.seek(position.input_bytes);
-  return files;
-}
-
 /** The most cells in a block that no request carries. */
 const MAX_TAKEN_CELLS = 4_000;
 
 function worked(block: Block, job: Job, format: RowFormat, signal: AbortSignal): Promise<Replaced> {
-  const { operation, ask, take, fields, takesBareTokens } = job;
-  if (take !== undefined) return taken(block, take, signal);
-  const replacing = {
-    ...{ operation, ask: ask!, format, takesBareTokens },
-    isByField: typeof fields !== 'string',
-    stopsAtBadRow: job.rejectsPath === undefined,
-  };
-  return replaceCells(block, replacing, signal);
+  if ('take' in job) return taken(block, job.take, signal);
+  const isByField = isPolicy(job.fields);
+  const stopsAtBadRow = job.rejectsPath === undefined;
+  return replaceCells(block, { ...job, format, isByField, stopsAtBadRow }, signal);
 }
 
 async function taken({ rows }: Block, take: Take, signal: AbortSignal): Promise<Replaced> {
-  await take(
-    rows.filter((row) => !row.isBlank),
-    signal,
-  );
+  const full = rows.filter((row) => !row.isBlank);
+  await take(full, signal);
   const badRows = rows.filter(({ problem }) => problem !== undefined);
-  const values = rows.filter((row) => !row.isBlank).length - badRows.length;
-  return { bytes: Buffer.alloc(0), badRows, values };
+  return { bytes: Buffer.alloc(0), badRows, values: full.length - badRows.length };
 }
 
 async function replaceAll(
@@ -125,7 +102,7 @@ async function replaceAll(
     replaced: await worked(block, job, format, signal),
   });
   try {
-    const cells = job.take === undefined ? MAX_CELLS : MAX_TAKEN_CELLS;
+    const cells = 'take' in job ? MAX_TAKEN_CELLS : MAX_CELLS;
     const blocks = readBlocks(input, format, files.position.line, cells);
     for await (const { block, replaced } of inOrder(blocks, work, BLOCKS_AT_ONCE, signal)) {
       await files.write(block.rows, block.bytes, replaced);

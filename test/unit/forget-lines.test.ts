@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type TokenLine, tokenLines } from '../../src/commands/token-lines.ts';
+import { type Line, tokenLines } from '../../src/commands/forget-lines.ts';
 
 let folder: string;
 beforeAll(() => {
@@ -10,14 +10,14 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-async function read(text: string, batchSize = 100): Promise<TokenLine[][]> {
+async function read(text: string, batchSize = 100): Promise<Line[][]> {
   const file = join(folder, 'tokens');
   writeFileSync(file, text);
   return batchesOf(file, batchSize);
 }
 
-async function batchesOf(file: string, batchSize: number): Promise<TokenLine[][]> {
-  const batches: TokenLine[][] = [];
+async function batchesOf(file: string, batchSize: number): Promise<Line[][]> {
+  const batches: Line[][] = [];
   for await (const batch of tokenLines(file, batchSize)) batches.push(batch);
   return batches;
 }
@@ -25,9 +25,9 @@ async function batchesOf(file: string, batchSize: number): Promise<TokenLine[][]
 test('a token a line, with its number; blank lines, edges, CR LF and a byte order mark are passed over', async () => {
   expect(await read('\uFEFFa_tok\r\n\r\n  kff qjs_tok \n\n\t\nb_tok')).toEqual([
     [
-      { line: 1, token: 'a_tok' },
-      { line: 3, token: 'kff qjs_tok' },
-      { line: 6, token: 'b_tok' },
+      { line: 1, text: 'a_tok' },
+      { line: 3, text: 'kff qjs_tok' },
+      { line: 6, text: 'b_tok' },
     ],
   ]);
 });
@@ -40,7 +40,7 @@ test('batches are full but for the last, over the pieces in which a large file i
   const tokens = Array.from({ length: 25_000 }, (_, i) => `token number ${i}_tok`);
   const batches = await read(`${tokens.join('\n')}\n`, 1_000);
   expect(batches.map((batch) => batch.length)).toEqual(Array(25).fill(1_000));
-  expect(batches.flat()).toEqual(tokens.map((token, i) => ({ line: i + 1, token })));
+  expect(batches.flat()).toEqual(tokens.map((text, i) => ({ line: i + 1, text })));
 });
 
 test.each([1_001, 1_000_000])(
@@ -52,11 +52,11 @@ test.each([1_001, 1_000_000])(
 );
 
 test('the longest line that could be a token is taken', async () => {
-  const token = 'x'.repeat(1_000);
-  expect(await read(`${token}\n${token}`)).toEqual([
+  const text = 'x'.repeat(1_000);
+  expect(await read(`${text}\n${text}`)).toEqual([
     [
-      { line: 1, token },
-      { line: 2, token },
+      { line: 1, text },
+      { line: 2, text },
     ],
   ]);
 });
