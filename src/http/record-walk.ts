@@ -85,7 +85,7 @@ export class RecordWalk extends JsonWalk {
     if (end - start === BLANK_LENGTH && !this.#options.keepsBlank) return;
     const { maxPlaces } = this.#options;
     if (node === undefined) this.#checkElsewhere();
-    const text = this.read(start, end);
+    const text = this.read(start, end)!;
     checkText(text, this.#step);
     if (this.places.length === maxPlaces) throw tooManyValues(maxPlaces);
     this.places.push({ start, end, text, path: node?.path ?? '', step: this.#step });
@@ -122,11 +122,6 @@ export class RecordWalk extends JsonWalk {
     const named = node.isValue ? 'it' : 'something inside it';
     const words = `must be ${wanted.join(' or ')} or null, not ${type}; the policy names ${named}`;
     throw problem(this.#step, words);
-  }
-
-  protected override read(start: number, end: number): string {
-    const text = this.text.slice(start + 1, end - 1);
-    return text.includes('\\') ? JSON.parse(`"${text}"`) : text;
   }
 
   /** The offset after the value that begins at `at`. Counts its strings. */

@@ -119,9 +119,8 @@ class Walk extends JsonWalk {
   }
 
   /** undefined: the bytes are not UTF-8. */
-  protected override read(start: number, end: number): string | undefined {
-    const text = decode(this.#bytes, start + 1, end - 1);
-    return text?.includes('\\') ? JSON.parse(`"${text}"`) : text;
+  protected override raw(start: number, end: number): string | undefined {
+    return decode(this.#bytes, start, end);
   }
 
   #note({ path }: PathNode): void {

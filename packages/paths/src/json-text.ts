@@ -188,8 +188,16 @@ export abstract class JsonWalk {
     outer: PathNode | undefined,
   ): number;
 
-  /** The content of the string between these offsets; undefined: it has none. */
-  protected abstract read(start: number, end: number): string | undefined;
+  /** The JSON between these offsets; undefined: it is no text. */
+  protected raw(start: number, end: number): string | undefined {
+    return this.text.slice(start, end);
+  }
+
+  /** The string between these offsets; undefined: it is no text. */
+  protected read(start: number, end: number): string | undefined {
+    const raw = this.raw(start + 1, end - 1);
+    return raw?.includes('\\') ? JSON.parse(`"${raw}"`) : raw;
+  }
 
   /** Returns the offset after the value that begins at `at`. */
   protected value(at: number, node: PathNode | undefined): number {
