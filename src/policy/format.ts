@@ -6,6 +6,7 @@ import {
   CHECK_DIGITS,
   type KindSettings,
   type MaskSettings,
+  MAX_FIXED,
   type Shape,
   SPELLINGS,
 } from '../shape/kind-settings.ts';
@@ -40,9 +41,6 @@ type OptionName = Exclude<keyof KindSettings, 'name' | 'shape'>;
 /** The options of a kind. */
 export type Options = { readonly [Name in OptionName]?: Form };
 
-/** The bounds of kindProblems, which a test compares. */
-const MAX_FIXED = 11;
-const MAX_SHOWN = 16;
 /** As the longest of a client: 10,000 days. */
 const MAX_TIME_TO_LIVE_S = 864_000_000;
 
@@ -128,4 +126,4 @@ export const OPTIONS: Readonly<Record<Shape, Options>> = {
 };
 
 /** Characters at an end that the mask `ends` shows. */
-export const MASK_END = { min: 1, max: MAX_SHOWN } as const;
+export const MASK_END = { min: 1, max: 16 } as const;

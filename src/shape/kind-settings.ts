@@ -3,14 +3,16 @@ export const SHAPES = ['text', 'email', 'digits', 'date', 'uuid', 'word'] as con
 export type Shape = (typeof SHAPES)[number];
 
 /** What an e-mail or date keeps of its value. */
-export const KEPT_PARTS = ['nothing', 'domain', 'top_level_domain', 'year'] as const;
-type KeptPart = (typeof KEPT_PARTS)[number];
+type KeptPart = 'nothing' | 'domain' | 'top_level_domain' | 'year';
 
 export const SPELLINGS = ['trim', 'lower_case', 'e164'] as const;
 type Spelling = (typeof SPELLINGS)[number];
 
 export const CHECK_DIGITS = ['none', 'luhn', 'mod97'] as const;
 type CheckDigits = (typeof CHECK_DIGITS)[number];
+
+/** Most digits that are kept: fewer than any card number has, which no draw could avoid. */
+export const MAX_FIXED = 11;
 
 /** How much of a value a masked answer shows. */
 export type MaskSettings =
@@ -35,7 +37,7 @@ export interface KindSettings {
   readonly name: string;
   readonly shape: Shape;
   readonly keep: KeptPart;
-  /** Digits and letters kept at both ends, together at most 11. Only of `digits`. */
+  /** Digits and letters kept at both ends, together at most MAX_FIXED. Only of `digits`. */
   readonly keep_first: number;
   readonly keep_last: number;
   /** Digits or letters that every token begins with; '': drawn. Only of `digits`. */
