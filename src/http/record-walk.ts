@@ -1,4 +1,13 @@
-import { eachMember, hasItems, isName, type JsonType, JsonWalk, Step, skipSpace, valueEnd } from '#paths';
+import {
+  eachMember,
+  hasItems,
+  isName,
+  type JsonType,
+  JsonWalk,
+  Step,
+  skipSpace,
+  valueEnd,
+} from '#paths';
 import { inEach, type PathNode, type PolicyRules } from '../policy/rules.ts';
 import { checkName, checkText, problem, tooManyValues } from './data.ts';
 import { MAX_DEPTH } from './schema.ts';

@@ -5,8 +5,8 @@
 import {
   CHECK_DIGITS,
   type KindSettings,
-  type MaskSettings,
   MAX_FIXED,
+  type MaskSettings,
   type Shape,
   SPELLINGS,
 } from '../shape/kind-settings.ts';

@@ -59,7 +59,8 @@ test('A05, A13, A15: NUL, edge cases of names and values come back', async () =>
 });
 
 test('names that look like numbers keep their place in the text of both answers', async () => {
-  const names = (text: string) => [...text.matchAll(/("[^"]*"):/g)].map(([, name]) => JSON.parse(name!));
+  const names = (text: string) =>
+    [...text.matchAll(/("[^"]*"):/g)].map(([, name]) => JSON.parse(name!));
   const data = '{"b":"x","10":"y","2":{"\\u0031":"z","0":["w",{"7":"v","-1":"u"}]},"a":"t"}';
   const asked = `{ "9" : 1, "data" : ${data} , "1" : {} }`;
   const tokenized = await send(service, '/api/v1/tokenize', asked);

@@ -137,8 +137,8 @@ function written(json: Json): string {
 function writtenName({ text, escapedAt }: Name): string {
   const units = [...text].map((unit, i) => {
     if (i !== escapedAt) return JSON.stringify(unit).slice(1, -1);
-    const escapes = unit.split('').map((half) => half.charCodeAt(0).toString(16).padStart(4, '0'));
-    return escapes.map((escape) => `\\u${escape}`).join('');
+    const codes = unit.split('').map((half) => half.charCodeAt(0).toString(16).padStart(4, '0'));
+    return codes.map((code) => `\\u${code}`).join('');
   });
   return `"${units.join('')}"`;
 }

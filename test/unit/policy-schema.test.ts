@@ -147,7 +147,8 @@ test.each(SHAPES)('what %s keeps and shows by default is possible for it', (shap
   const defaults = defaultKind('one', shape);
   const { keep, mask } = OPTIONS[shape];
   expect(mask).toMatchObject({ of: expect.arrayContaining([defaults.mask.show]) });
-  if (keep !== undefined) expect(keep).toMatchObject({ of: expect.arrayContaining([defaults.keep]) });
+  if (keep !== undefined)
+    expect(keep).toMatchObject({ of: expect.arrayContaining([defaults.keep]) });
 });
 
 test('the example of policy.md is a policy, and names the file of the schema', () => {
