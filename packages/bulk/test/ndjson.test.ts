@@ -110,7 +110,7 @@ describe('rows', () => {
     ['{"a":"b"}', 'a.b', '1: a is a string, and a field is named inside it'],
     ['{"a":["b"]}', 'a.b', '1: a is an array: the path does not fit'],
     ['{"a":{"b":"c"}}', 'a[*]', '1: a is an object: the path does not fit'],
-    ['{"a":["b"]}', 'a[*],a[0].b', '1: a[0].b is a string, and a field is named inside it'],
+    ['{"a":["b"]}', 'a[*],a[0].b', '1: a[0] is a string, and a field is named inside it'],
     ['{"a":[{"b":"c","d":"e"}]}', 'a[*],a[0].b', '1: a[*] is an object: name fields inside it'],
     ['["b"]', 'a', '1: is an array: the path does not fit'],
     ['{"a":"b"', 'a', '1: is not JSON'],
