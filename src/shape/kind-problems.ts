@@ -8,8 +8,8 @@ interface KindProblem {
 }
 
 /**
- * What the settings of a kind have wrong together; empty: `kindOf` takes them. The parser of policies
- * has checked that each is possible for the shape.
+ * What the settings of a kind have wrong together; empty: `kindOf` takes them. The parser of
+ * policies has checked that each is possible for the shape.
  */
 export function kindProblems(settings: KindSettings): KindProblem[] {
   return [...problems(settings)];
