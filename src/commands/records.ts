@@ -37,7 +37,7 @@ interface RecordsOptions extends OutputOptions {
 /** Bad records in the --json output. Standard error names all of them. */
 const MAX_LISTED = 1_000;
 
-export const REASONS: Record<BadRecord['reason'], string> = {
+const REASONS: Record<BadRecord['reason'], string> = {
   damaged: 'damaged: its row was changed',
   key_missing: 'key version not in the keyring',
 };

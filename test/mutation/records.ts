@@ -102,8 +102,8 @@ export const RECORDS: readonly Mutant[] = [
   {
     id: 'forget-not-searched',
     file: 'service/records/forget.ts',
-    old: '...unscanned(this.#parts.kinds, search.damaged.size),',
-    new: '',
+    old: '? unscanned(kinds, search.damaged.size)',
+    new: '? (void search, [])',
     promise: 'Forget by value says where it did not search.',
     tests: ['policy/forget-values.test.ts'],
   },
