@@ -29,9 +29,9 @@ import { Progress } from './progress.ts';
 
 interface RecordsOptions extends OutputOptions {
   /** Records a second. */
-  readonly rate?: number;
+  readonly rate?: number | undefined;
   /** Fingerprint, 32 hex digits. */
-  readonly from?: string;
+  readonly from?: string | undefined;
 }
 
 /** Bad records in the --json output. Standard error names all of them. */

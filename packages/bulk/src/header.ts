@@ -1,6 +1,5 @@
 import { BulkError } from './bulk-error.ts';
-import { type Column, CsvFormat } from './csv.ts';
-import { CsvScanner } from './csv-scanner.ts';
+import { type Column, CsvFormat, CsvScanner } from './csv.ts';
 import { listed, suggested } from './fields.ts';
 import type { Input } from './input.ts';
 import { JsonFormat } from './json.ts';
@@ -91,15 +90,11 @@ async function readJson(
   hasRows: boolean,
 ): Promise<Beginning> {
   let bytes = start;
-  let at = afterSpaces(bytes, from);
-  for (
-    let length = -1;
-    at === bytes.length && bytes.length > length;
-    at = afterSpaces(bytes, from)
-  ) {
+  for (let length = -1; afterSpaces(bytes, from) === bytes.length && bytes.length > length; ) {
     length = bytes.length;
     bytes = await readTo(input, bytes, length + 1);
   }
+  const at = afterSpaces(bytes, from);
   const isArray = bytes[at] === OPEN_ARRAY;
   const end = isArray ? at + 1 : from;
   // An array that ends here would have no row to complain about.

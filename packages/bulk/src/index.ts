@@ -10,4 +10,4 @@ export { lockOf, nameAtLast, OutputFile, partialOf, replaceFile, writing } from 
 export { isPolicy, LeastRecords, type PolicyFields } from './policy-paths.ts';
 export { type Ask, RefusedValue } from './replace.ts';
 export type { Row } from './row.ts';
-export { type RunEnd, RunFailure, runBulk } from './run.ts';
+export { type RunEnd, runBulk } from './run.ts';

@@ -95,14 +95,14 @@ async function scanFor(
   ofValues: readonly Set<TokenFingerprint>[],
   remove: (records: readonly TokenFingerprint[]) => Promise<void>,
 ): Promise<number | undefined> {
-  const wanted = new WantedValues(kinds, values);
+  const placesOf = placesAmong(kinds, values);
   const { next, error, bad } = await passOpened(vault, settings, async (opened) => {
     const found: TokenFingerprint[] = [];
     for (const { record, content } of opened) {
       if ('alias' in content) continue;
       const scope = content.scope ?? { kind: DEFAULT_KIND, space: DEFAULT_SPACE };
       if (scope.space !== space) continue;
-      for (const index of wanted.like(scope.kind, content.value)) {
+      for (const index of placesOf(scope.kind, content.value)) {
         ofValues[index]!.add(record.token_fingerprint);
         found.push(record.token_fingerprint);
       }
@@ -113,37 +113,24 @@ async function scanFor(
   return next === undefined ? bad : undefined;
 }
 
-/** Values to compare with those of records. */
-class WantedValues {
-  readonly #kinds: EveryKind;
-  readonly #values: readonly Value[];
-  /** By spelling key, then by spelling: the places of values. */
-  readonly #places = new Map<string, Map<string, Set<number>>>();
-
-  constructor(kinds: EveryKind, values: readonly Value[]) {
-    this.#kinds = kinds;
-    this.#values = values;
-  }
-
-  /** The places of the values that any version of the kind takes for this one. */
-  like(kind: string, value: Value): ReadonlySet<number> {
-    const places = this.#placesOf(kind);
-    const found = [...this.#kinds.spellings(kind, value)].map((one) => places.get(one) ?? []);
-    return new Set(found.flatMap((some) => [...some]));
-  }
-
-  #placesOf(kind: string): Map<string, Set<number>> {
-    const key = this.#kinds.spellingKey(kind);
-    const known = this.#places.get(key);
-    if (known !== undefined) return known;
+/** Finds the places of the values that any version of a kind takes for a value of a record. */
+function placesAmong(kinds: EveryKind, values: readonly Value[]) {
+  /** By spelling key, then by spelling. */
+  const known = new Map<string, Map<string, Set<number>>>();
+  const spelled = (kind: string) => {
     const places = new Map<string, Set<number>>();
-    this.#places.set(key, places);
-    this.#values.forEach((value, i) => {
-      for (const spelling of this.#kinds.spellings(kind, value))
+    for (const [i, value] of values.entries())
+      for (const spelling of kinds.spellings(kind, value))
         places.set(spelling, (places.get(spelling) ?? new Set()).add(i));
-    });
     return places;
-  }
+  };
+  return (kind: string, value: Value): ReadonlySet<number> => {
+    const key = kinds.spellingKey(kind);
+    const places = known.get(key) ?? spelled(kind);
+    known.set(key, places);
+    const found = [...kinds.spellings(kind, value)].map((one) => places.get(one) ?? []);
+    return new Set(found.flatMap((some) => [...some]));
+  };
 }
 
 const SCAN = 'to find them, run standin forget --values FILE --scan';
