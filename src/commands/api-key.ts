@@ -71,22 +71,12 @@ function makeNew(options: OutputOptions): void {
 
 async function issue(vault: Vault, options: IssueOptions) {
   const issued = await issueApiKey(vault, options.client, options.expires ?? null);
-  const {
-    api_key: apiKey,
-    api_key_id: apiKeyId,
-    client_id: clientId,
-    expires_at: expiresAt,
-  } = issued;
-  const result = {
-    api_key_id: apiKeyId,
-    client_id: clientId,
-    api_key: apiKey,
-    expires_at: expiresAt,
-  };
+  const { api_key_id: id, client_id: clientId, api_key: apiKey, expires_at: expiresAt } = issued;
+  const result = { api_key_id: id, client_id: clientId, api_key: apiKey, expires_at: expiresAt };
   return printDone(
     options,
     restate(issued, result),
-    `API key  ${apiKey}  (shown only this once)\nid       ${apiKeyId}\nexpires  ${time(expiresAt)}`,
+    `API key  ${apiKey}  (shown only this once)\nid       ${id}\nexpires  ${time(expiresAt)}`,
   );
 }
 

@@ -1,13 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import {
-  BadRowError,
-  BulkError,
-  type Job,
-  type RunEnd,
-  RunFailure,
-  runBulk,
-  WriteError,
-} from '#bulk';
+import { BadRowError, BulkError, type Job, type RunEnd, runBulk, WriteError } from '#bulk';
 import { OperatorError } from '../errors.ts';
 import { EXIT_INTERRUPTED, interruptible } from './command.ts';
 import { lockOutput } from './output-lock.ts';
@@ -125,28 +117,28 @@ export async function runRows(
 ): Promise<RowsEnd> {
   const startedAtMs = performance.now();
   const ticking = setInterval(() => progress.tick(), TICK_MS);
-  try {
-    const end = await interruptible(async (stop) => runBulk(await jobFor(stop), stop));
+  const end = await interruptible(async (stop) => runBulk(await jobFor(stop), stop))
+    .catch((error: Error) => ({ error, isResumable: false }))
+    .finally(() => {
+      clearInterval(ticking);
+      progress.end();
+    });
+  if ('rows' in end && end.error === undefined)
     return { ...end, seconds: Math.round(performance.now() - startedAtMs) / 1000 };
-  } catch (error) {
-    const isResumable = error instanceof RunFailure && error.isResumable;
-    const cause = (error instanceof RunFailure ? error.cause : error) as Error;
-    const again = isResumable
-      ? ` The rows so far are kept: to go on, run standin ${operation} with the same options and --resume.`
-      : '';
-    if (cause instanceof BadRowError)
-      throw new OperatorError(
-        `${cause.message}. To leave bad rows out, name a file for them with --rejects.${again}`,
-      );
-    const isOfFiles = cause instanceof BulkError;
-    const problem = isOfFiles ? cause.message : problemOf(cause, isResumable);
-    if (problem === undefined) throw cause;
-    const isPassing = !isOfFiles || cause instanceof WriteError;
-    throw new OperatorError(`${problem}.${isPassing ? again : ''}`);
-  } finally {
-    clearInterval(ticking);
-    progress.end();
-  }
+  const { isResumable } = end;
+  const error = end.error!;
+  const again = isResumable
+    ? ` The rows so far are kept: to go on, run standin ${operation} with the same options and --resume.`
+    : '';
+  if (error instanceof BadRowError)
+    throw new OperatorError(
+      `${error.message}. To leave bad rows out, name a file for them with --rejects.${again}`,
+    );
+  const isOfFiles = error instanceof BulkError;
+  const problem = isOfFiles ? error.message : problemOf(error, isResumable);
+  if (problem === undefined) throw error;
+  const isPassing = !isOfFiles || error instanceof WriteError;
+  throw new OperatorError(`${problem}.${isPassing ? again : ''}`);
 }
 
 /** All rows were read, but some were rejected and are missing in the output. */

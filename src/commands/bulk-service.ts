@@ -1,4 +1,11 @@
-import { type Ask, type Job, leastRecord, RefusedValue, valueIn } from '#bulk';
+import {
+  type Ask,
+  leastRecord,
+  type PolicyFields,
+  RefusedValue,
+  type ReplaceJob,
+  valueIn,
+} from '#bulk';
 import {
   ForbiddenError,
   InvalidValueError,
@@ -10,12 +17,14 @@ import {
   UnauthorizedError,
 } from '#client';
 import type { ServiceSettings } from '../config/config.ts';
+import { OperatorError } from '../errors.ts';
+import { readDocument } from './policy-document.ts';
 
 /** The service is shown as silent after this time without any answer. */
 const SILENCE_MS = 5_000;
 
 interface BulkServiceOptions {
-  readonly operation: Job['operation'];
+  readonly operation: ReplaceJob['operation'];
   readonly service: ServiceSettings;
   /** For one request with all its attempts. */
   readonly timeoutS: number;
@@ -25,7 +34,7 @@ interface BulkServiceOptions {
 
 /** The service as `standin tokenize FILE` uses it, and its failures in the words of the command. */
 export class BulkService {
-  readonly #operation: Job['operation'];
+  readonly #operation: ReplaceJob['operation'];
   readonly #url: string;
   readonly #timeoutS: number;
   readonly #standin: Standin<true>;
@@ -67,9 +76,27 @@ export class BulkService {
    * Reads the policy in force. All requests after it are served by this policy, or not at all.
    * @throws StandinError
    */
-  async usePolicy(signal?: AbortSignal): Promise<PolicyInForce> {
-    this.#policy = await this.#waiting(() => this.#standin.policyInForce(signal && { signal }));
+  async usePolicy(): Promise<PolicyInForce> {
+    this.#policy = await this.#waiting(() => this.#standin.policyInForce());
     return this.#policy;
+  }
+
+  /**
+   * The fields of the policy in force, which serves all further requests.
+   * @param file a document that must be this policy, byte for byte; true: any policy
+   * @throws OperatorError
+   */
+  async policyFields(file: string | true): Promise<PolicyFields> {
+    const { version, tag, fields } = await this.usePolicy().catch((error) => {
+      throw error instanceof StandinError ? new OperatorError(`${this.problem(error)}.`) : error;
+    });
+    if (file !== true) await checkDocument(file, version, tag);
+    if (fields.length === 0)
+      throw new OperatorError(
+        `Version ${version} of the policy names no fields: name those of the file with --fields.`,
+      );
+    const digits = tag.slice(1, 13);
+    return { policy: `version ${version}, ${digits}`, paths: fields.map(({ path }) => path) };
   }
 
   readonly ask: Ask = async (values, signal, fields) => {
@@ -148,6 +175,15 @@ export class BulkService {
       return `What answers at ${this.#url} is not Standin (${status}). Set STANDIN_URL to the address of the service`;
     return `${service} cannot ${this.#operation}: ${status} ${detail ?? error.code}`;
   }
+}
+
+async function checkDocument(file: string, version: number, tag: string): Promise<void> {
+  const document = await readDocument(file);
+  const { tagOf } = await import('../service/policy-follower.ts');
+  if (tagOf(document) === tag) return;
+  throw new OperatorError(
+    `${file} is not the policy in force, which is version ${version}. Compare them with standin policy diff ${file}; all nodes have a version 5 s after standin policy apply. To use the policy in force, give --policy without a file.`,
+  );
 }
 
 function reasonToWait(error: StandinError): string {

@@ -15,7 +15,6 @@ import {
   type RowsEnd,
   runRows,
 } from './bulk-options.ts';
-import { policyFields } from './bulk-policy.ts';
 import { BulkService } from './bulk-service.ts';
 import { addedUp, command, type OutputOptions } from './command.ts';
 import { isOneValue, replaceOne, wrongOptions } from './one-value.ts';
@@ -136,7 +135,7 @@ async function bulk(
     outputPath: options.output,
     format: formatFor(path, options),
     fields:
-      options.policy === undefined ? options.fields! : await policyFields(service, options.policy),
+      options.policy === undefined ? options.fields! : await service.policyFields(options.policy),
     ask: isChecked ? refusingTokens(service.ask) : service.ask,
     takesBareTokens: options.bare,
     onProgress(count, share) {

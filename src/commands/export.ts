@@ -4,22 +4,14 @@ import { BulkError } from '#bulk';
 import type { Config } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
 import { type ExportedPair, exportPairs } from '../service/records/export.ts';
-import { recordsFrom } from '../service/records/record-pass.ts';
+import type { ReadSettings } from '../service/records/verify.ts';
 import type { Vault } from '../service/vault.ts';
 import { count } from '../terminal.ts';
 import { encrypterFor, recipientsOf } from './age-files.ts';
 import { audited } from './audited.ts';
-import {
-  command,
-  EXIT_INTERRUPTED,
-  interruptible,
-  type OutputOptions,
-  print,
-  withVault,
-} from './command.ts';
+import { command, EXIT_INTERRUPTED, type OutputOptions, print, withVault } from './command.ts';
 import { ExportParts } from './export-parts.ts';
-import { Progress } from './progress.ts';
-import { followerOf, REASONS, rate } from './records.ts';
+import { rate, watched } from './records.ts';
 
 interface ExportOptions extends OutputOptions {
   readonly output: string;
@@ -85,19 +77,14 @@ async function exportVault(vault: Vault, config: Config, options: ExportOptions)
     pairs: parts.manifest.pairs,
     without_token: parts.manifest.without_token,
   });
-  const progress = new Progress({
-    unit: 'record',
-    total: await recordsFrom(vault, parts.manifest.next),
-  });
   try {
     await audited(vault, config, { event: 'export', about, counts }, () =>
-      run(vault, config, options, parts, progress),
+      run(vault, config, options, parts),
     );
   } catch (error) {
     throw error instanceof BulkError ? new OperatorError(`${error.message}.${AGAIN}`) : error;
   } finally {
     await parts.close();
-    progress.end(parts.manifest.next === undefined);
   }
 }
 
@@ -105,28 +92,21 @@ const AGAIN = ' The complete files stay: continue with the same options and --re
 
 async function run(
   vault: Vault,
-  config: Config,
-  options: ExportOptions,
+  { vault: vaultOptions }: Config,
+  { rate: recordsPerS, space, partSize, ...options }: ExportOptions,
   parts: ExportParts,
-  progress: Progress,
 ): Promise<{ readonly is_complete: boolean }> {
-  const { vault: vaultOptions } = config;
-  const follower = followerOf(vault, vaultOptions);
   const write = async (pairs: readonly ExportedPair[], at: string) => {
-    if (parts.pending >= options.partSize) await parts.complete(at);
+    if (parts.pending >= partSize) await parts.complete(at);
     if (pairs.length === 0) return;
     const text = pairs.map((pair) => `${JSON.stringify(pair)}\n`).join('');
     await parts.write(text, pairs.length, pairs.filter(({ token }) => token === null).length);
   };
-  const end = await interruptible((stop) =>
-    exportPairs(vault, {
-      ...{ from: parts.manifest.next, rate: options.rate, stop, follower, write },
-      ...{ suffix: vaultOptions.token_suffix, space: options.space },
-      onBad: ({ fingerprint, reason }) =>
-        progress.note(`bad record ${fingerprint}: ${REASONS[reason]}`),
-      onProgress: (records) => progress.advance(records),
-    }),
-  );
+  const { token_suffix: suffix } = vaultOptions;
+  const work = (_: Vault, settings: ReadSettings) =>
+    exportPairs(vault, { ...settings, suffix, space, write });
+  const from = parts.manifest.next;
+  const { result: end } = await watched(vault, vaultOptions, { from, rate: recordsPerS }, work);
   await parts.complete(end.next);
   report(options, parts, end.next === undefined, end.bad);
   if (end.error !== undefined)
@@ -140,7 +120,7 @@ async function run(
 }
 
 function report(
-  options: ExportOptions,
+  options: OutputOptions & Pick<ExportOptions, 'output'>,
   { manifest }: ExportParts,
   isComplete: boolean,
   bad: number,

@@ -19,7 +19,7 @@ import {
 } from './command.ts';
 import { type Line, tokenLines, valueLines } from './forget-lines.ts';
 import { Progress } from './progress.ts';
-import { canAsk, isConfirmed } from './question.ts';
+import { canAsk, requireYes } from './question.ts';
 import { addRate, followerOf, watched } from './records.ts';
 
 interface ForgetOptions extends OutputOptions {
@@ -207,15 +207,14 @@ function requireTerminal(file: string | undefined): void {
 }
 
 /** @param known of the tokens; undefined: values were named */
-async function confirm(known: number | undefined, values: number | undefined): Promise<void> {
+function confirm(known: number | undefined, values: number | undefined): Promise<void> {
   const tokens = known === 1 ? 'value of 1 known token' : `values of ${known} known tokens`;
   const what =
     known === undefined
       ? `Every token of ${count(values!, 'value')} will be forgotten`
       : `The ${tokens} will be removed`;
   const question = `${what}. This cannot be undone; older backups still have them.`;
-  if (await interruptible((stop) => isConfirmed(question, stop))) return;
-  throw new OperatorError('Nothing was forgotten.');
+  return requireYes(question, 'Nothing was forgotten.');
 }
 
 async function report(

@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import type { Decode, Job, Row, RunEnd, TakeJob } from '#bulk';
 import type { Config } from '../config/config.ts';
 import { InternalError, OperatorError } from '../errors.ts';
+import { EveryKind } from '../service/every-kind.ts';
 import { type Imported, Importer } from '../service/records/import.ts';
 import { EXPIRED, isRefusal, PAIR_USES, type Pair } from '../service/records/pairs.ts';
 import { settled, type Vault } from '../service/vault.ts';
@@ -100,11 +101,10 @@ async function importPairs(
   const tally: Tally = { rejected: 0, imported: 0, already_known: 0, detokenize_only: 0 };
   const jobFor = async (stop: AbortSignal) => {
     await follower.start();
-    const importer = await Importer.open(vault, follower, {
-      suffix: vaultOptions.token_suffix,
-      isDryRun: options.dryRun ?? false,
-      stop,
-    });
+    const { token_suffix: suffix } = vaultOptions;
+    const kinds = await EveryKind.read(vault, suffix);
+    const isDryRun = options.dryRun === true;
+    const importer = new Importer(vault, kinds, follower, { suffix, isDryRun, stop });
     return jobOf(source, options, importer, tally, progress);
   };
   const run = async () => {

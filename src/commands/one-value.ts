@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { type Job, RefusedValue } from '#bulk';
+import { RefusedValue, type ReplaceJob } from '#bulk';
 import { StandinError } from '#client';
 import type { ServiceSettings } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
@@ -65,7 +65,7 @@ interface OneValueOptions extends OutputOptions {
  * @throws OperatorError, which does not have the argument in it
  */
 export async function replaceOne(
-  operation: Job['operation'],
+  operation: ReplaceJob['operation'],
   argument: string,
   settings: ServiceSettings,
   { timeout: timeoutS, kind, json }: OneValueOptions,

@@ -53,13 +53,17 @@ export function consequenceLine(text: string): string {
   return shown(`! ${text}`);
 }
 
+export interface ReadPolicy {
+  readonly document: string;
+  readonly policy: DeclaredPolicy;
+}
+
 /** @throws OperatorError with all mistakes */
-export function demandPolicy(
-  file: string,
-  { policy, mistakes, warnings }: ParsedPolicy,
-): DeclaredPolicy {
+export async function readPolicy(file: string): Promise<ReadPolicy> {
+  const document = await readDocument(file);
+  const { policy, mistakes, warnings } = await parse(document);
   for (const warning of warnings) process.stderr.write(`${warningText(file, warning)}\n`);
-  if (policy !== undefined) return policy;
+  if (policy !== undefined) return { document, policy };
   throw new OperatorError(
     'The policy has mistakes:',
     ...mistakes.map((one) => shown(placed(file, one))),

@@ -1,7 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { Changed, OperatorError } from '../errors.ts';
 import type { Change } from '../policy/changes.ts';
-import type { DeclaredPolicy } from '../policy/policy.ts';
 import type { PolicyPlan } from '../service/policies.ts';
 import type { Vault } from '../service/vault.ts';
 import { shown, shownLines } from '../terminal.ts';
@@ -9,7 +8,6 @@ import type { Durable } from '../types.ts';
 import {
   acting,
   command,
-  interruptible,
   type OutputOptions,
   print,
   printDone,
@@ -18,8 +16,8 @@ import {
   withVault,
 } from './command.ts';
 import { addCheck } from './policy-check.ts';
-import { consequenceLine, demandPolicy, FILE, parse, readDocument } from './policy-document.ts';
-import { canAsk, isConfirmed } from './question.ts';
+import { consequenceLine, FILE, type ReadPolicy, readPolicy } from './policy-document.ts';
+import { canAsk, requireYes } from './question.ts';
 
 /** Nodes read the policy every 2 s, and use none that is older than this. */
 const IN_FORCE_S = 5;
@@ -55,10 +53,9 @@ function addApply(policy: Command): void {
     .argument('<file>', FILE)
     .option('--if-version <n>', 'only if n is the newest version; 0: there is none', version)
     .option('--yes', 'do not ask')
-    .action(async (file: string, options: ApplyOptions) => {
-      const document = await readDocument(file);
-      const checked = demandPolicy(file, await parse(document));
-      await withVault((vault) => acting(apply(vault, file, document, checked, options)));
+    .action(async (file: string, options: PolicyOptions) => {
+      const read = await readPolicy(file);
+      await withVault((vault) => acting(apply(vault, file, read, options)));
     });
 }
 
@@ -70,7 +67,7 @@ function addShow(policy: Command): void {
   ])
     .argument('[version]', 'an older version; default: the newest', version)
     .option('--versions', 'list all versions instead')
-    .action((asked: number | undefined, options: ShowOptions, itself: Command) => {
+    .action((asked: number | undefined, options: PolicyOptions, itself: Command) => {
       if (options.versions && asked !== undefined)
         itself.error('error: name a version or give --versions, not both');
       return withVault((vault) =>
@@ -86,21 +83,17 @@ function addDiff(policy: Command): void {
   ])
     .argument('<file>', FILE)
     .option('--exit-code', 'exit with 1 when something would change')
-    .action(async (file: string, options: DiffOptions) => {
-      const document = await readDocument(file);
-      const checked = demandPolicy(file, await parse(document));
-      await withVault((vault) => diff(vault, document, checked, options));
+    .action(async (file: string, options: PolicyOptions) => {
+      const read = await readPolicy(file);
+      await withVault((vault) => diff(vault, read, options));
     });
 }
 
-interface ApplyOptions extends OutputOptions {
+/** Of all these commands together. */
+interface PolicyOptions extends OutputOptions {
   readonly ifVersion?: number;
   readonly yes?: boolean;
-}
-interface ShowOptions extends OutputOptions {
   readonly versions?: boolean;
-}
-interface DiffOptions extends OutputOptions {
   readonly exitCode?: boolean;
 }
 
@@ -112,9 +105,8 @@ function version(text: string): number {
 async function apply(
   vault: Vault,
   file: string,
-  document: string,
-  policy: DeclaredPolicy,
-  options: ApplyOptions,
+  { document, policy }: ReadPolicy,
+  options: PolicyOptions,
 ): Promise<Durable<object>> {
   const { applyPolicy, planPolicy } = await policies();
   const plan = await planPolicy(vault, document, policy);
@@ -122,7 +114,7 @@ async function apply(
   if (!options.json && !plan.is_same) process.stdout.write(`${changeLines(plan).join('\n')}\n`);
   for (const one of consequences) process.stderr.write(`${consequenceLine(one)}\n`);
   if (consequences.length > 0 && !plan.is_same && !options.yes) {
-    await demandConsent(file);
+    await requireConsent(file);
     const now = await planPolicy(vault, document, policy);
     if (now.consequences.some((one) => !consequences.includes(one))) throw new Changed(OUTDATED);
   }
@@ -142,21 +134,18 @@ const OUTDATED =
   'The policy in force or the clients have changed since you were asked: nothing was changed. Run the command again.';
 
 /** @throws OperatorError without it, or when nobody can be asked */
-async function demandConsent(file: string): Promise<void> {
+async function requireConsent(file: string): Promise<void> {
   if (!canAsk() || file === '-')
     throw new OperatorError(
       'Nothing was changed: the policy has these consequences, and this command cannot ask you first: there is no terminal, or the policy is on standard input. Add --yes to apply it.',
     );
-  const question = `All nodes will do this within ${IN_FORCE_S} s.`;
-  if (!(await interruptible((stop) => isConfirmed(question, stop))))
-    throw new OperatorError('Nothing was changed.');
+  await requireYes(`All nodes will do this within ${IN_FORCE_S} s.`, 'Nothing was changed.');
 }
 
 async function diff(
   vault: Vault,
-  document: string,
-  policy: DeclaredPolicy,
-  options: DiffOptions,
+  { document, policy }: ReadPolicy,
+  options: PolicyOptions,
 ): Promise<void> {
   const { planPolicy } = await policies();
   const plan = await planPolicy(vault, document, policy);
@@ -181,7 +170,11 @@ function changeLines({
   return [...head, ...(lines.length === 0 ? [nothing] : lines)].map(shown);
 }
 
-async function show(vault: Vault, asked: number | undefined, options: ShowOptions): Promise<void> {
+async function show(
+  vault: Vault,
+  asked: number | undefined,
+  options: PolicyOptions,
+): Promise<void> {
   const { findPolicy } = await policies();
   const found = await findPolicy(vault.policies, asked);
   if (options.json) return print(options, found, '');
@@ -189,7 +182,7 @@ async function show(vault: Vault, asked: number | undefined, options: ShowOption
   process.stdout.write(process.stdout.isTTY ? shownLines(document) : document);
 }
 
-async function list(vault: Vault, options: ShowOptions): Promise<void> {
+async function list(vault: Vault, options: PolicyOptions): Promise<void> {
   const { listPolicies } = await policies();
   const versions = await listPolicies(vault.policies);
   const rows = versions.map((one) => [String(one.version), time(one.applied_at), one.applied_by]);

@@ -1,13 +1,24 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
+import { OperatorError } from '../errors.ts';
+import { interruptible } from './command.ts';
 
 /** Whether somebody is at the terminal. */
 export function canAsk(): boolean {
   return process.stdin.isTTY && process.stderr.isTTY;
 }
 
-/** Asks on the terminal. Only yes is yes; Ctrl-C and the end of the input are no. */
-export async function isConfirmed(text: string, stop: AbortSignal): Promise<boolean> {
+/**
+ * Asks on the terminal. Only yes is yes; Ctrl-C and the end of the input are no.
+ * @param nothing what was done, if nothing was
+ * @throws OperatorError
+ */
+export async function requireYes(text: string, nothing: string): Promise<void> {
+  if (await interruptible((stop) => isConfirmed(text, stop))) return;
+  throw new OperatorError(nothing);
+}
+
+async function isConfirmed(text: string, stop: AbortSignal): Promise<boolean> {
   // Without terminal mode, so that Ctrl-C reaches the process.
   const questions = createInterface({
     input: process.stdin,

@@ -29,15 +29,15 @@ import { Progress } from './progress.ts';
 
 interface RecordsOptions extends OutputOptions {
   /** Records a second. */
-  readonly rate?: number;
+  readonly rate?: number | undefined;
   /** Fingerprint, 32 hex digits. */
-  readonly from?: string;
+  readonly from?: string | undefined;
 }
 
 /** Bad records in the --json output. Standard error names all of them. */
 const MAX_LISTED = 1_000;
 
-export const REASONS: Record<BadRecord['reason'], string> = {
+const REASONS: Record<BadRecord['reason'], string> = {
   damaged: 'damaged: its row was changed',
   key_missing: 'key version not in the keyring',
 };

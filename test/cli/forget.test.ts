@@ -102,7 +102,7 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
     expect(await restored(gone)).toBe('to forget');
   });
 
-  test('--dry-run counts, names unknown ones by line with --json, and changes nothing', async () => {
+  test('`forget --dry-run` counts, names the lines of unknown tokens with --json, and changes nothing', async () => {
     const [known, before] = (await tokenize('dry known', 'dry before')) as [string, string];
     await forget(before, '--yes');
     const file = fileOf(known, '', UNKNOWN, `  ${before}`, 'no token');
@@ -144,7 +144,7 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
     for (const i of [0, 499, 500, 1_099, 1_200]) expect(await restored(all[i]!)).toBeUndefined();
   });
 
-  test('without a terminal it refuses, unless it need not ask', async () => {
+  test('`forget` without --yes and without a terminal exits 1 and removes nothing', async () => {
     const [token] = (await tokenize('nobody asked')) as [string];
     for (const result of [await forget(token), await forgetInput(token)]) {
       expect(result).toMatchObject({ code: 1, stdout: '' });

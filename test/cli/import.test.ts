@@ -201,15 +201,18 @@ describe.each(usualKinds())('import, on %s', (kind) => {
     expect(existsSync(`${file}.checkpoint`)).toBe(false);
   });
 
-  test('columns by name and by number, and the defaults of rows', async () => {
-    const named = fileOf(at.place, 'old;"e-mail";sort\nn-1;a@example.com;\n', 'csv');
-    await runJson(at.place, 'import', named, '--token-field', 'old', '--value-field', 'e-mail');
+  test('`import` finds columns by name or number, and paths in JSON by JSONPath', async () => {
+    const named = fileOf(at.place, 'old?;"e-mail";sort\nn-1;a@example.com;\n', 'csv');
+    await runJson(at.place, 'import', named, '--token-field', 'old?', '--value-field', 'e-mail');
+    const items = fileOf(at.place, '[{"t":"n-3","v":"c@example.com"}]', 'json');
+    await runJson(at.place, 'import', items, '--token-field', '$[*].t', '--value-field', '$.v');
     const numbered = fileOf(at.place, 'b@example.com\tn-2\n', 'tsv');
     const fields = ['--no-header', '--token-field', '2', '--value-field', '1'];
     await runJson(at.place, 'import', numbered, ...fields);
     await expectPairs(at.service, [
       { token: 'n-1', value: 'a@example.com' },
       { token: 'n-2', value: 'b@example.com' },
+      { token: 'n-3', value: 'c@example.com' },
     ]);
   });
 

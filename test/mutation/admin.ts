@@ -126,8 +126,8 @@ export const ADMIN: readonly Mutant[] = [
   {
     id: 'reseal-last-batch',
     file: 'service/records/reseal.ts',
-    old: '    settled: () => writing,\n',
-    new: '    settled: async () => {},\n',
+    old: 'settled: () => writing }',
+    new: 'settled: async () => {} }',
     promise: 'A reseal waits for its last batch.',
     tests: ['postgres/keys.test.ts'],
   },

@@ -68,7 +68,7 @@ export const PACKAGES: readonly Mutant[] = [
   },
   {
     id: 'csv-half-line-end',
-    file: 'packages/bulk/src/csv-scanner.ts',
+    file: 'packages/bulk/src/csv.ts',
     old: ' || (byte === CR && i + 1 === bytes.length);',
     new: ';',
     promise: 'CR and LF in two chunks are one line end.',

@@ -100,14 +100,6 @@ export const RECORDS: readonly Mutant[] = [
     tests: ['policy/forget-values.test.ts'],
   },
   {
-    id: 'forget-not-searched',
-    file: 'service/records/forget.ts',
-    old: '...unscanned(this.#parts.kinds, search.damaged.size),',
-    new: '',
-    promise: 'Forget by value says where it did not search.',
-    tests: ['policy/forget-values.test.ts'],
-  },
-  {
     id: 'import-not-marked',
     file: 'service/records/import.ts',
     old: 'await this.#markBareTokens(drafts);',

@@ -9,8 +9,7 @@ import {
   suggested,
 } from '#paths';
 import { BulkError } from './bulk-error.ts';
-import { type Column, CsvFormat } from './csv.ts';
-import { CsvScanner } from './csv-scanner.ts';
+import { type Column, CsvFormat, CsvScanner } from './csv.ts';
 import type { Input } from './input.ts';
 import { JsonFormat } from './json.ts';
 import { NdjsonFormat } from './ndjson.ts';

@@ -8,4 +8,4 @@ export { lockOf, nameAtLast, OutputFile, partialOf, replaceFile, writing } from 
 export { isPolicy, leastRecord, type PolicyFields, valueIn } from './policy-paths.ts';
 export { type Ask, RefusedValue } from './replace.ts';
 export type { Row } from './row.ts';
-export { type RunEnd, RunFailure, runBulk } from './run.ts';
+export { type RunEnd, runBulk } from './run.ts';

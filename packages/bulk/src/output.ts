@@ -5,15 +5,8 @@ import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { BulkError, WriteError } from './bulk-error.ts';
 
-/** A destination of rows. @throws BulkError with the remedy */
-export interface Output {
-  write(bytes: Buffer): Promise<void>;
-  /** Lets all rows out: every field was found. */
-  release(): Promise<void>;
-  /** Syncs all written bytes to the disk. Returns the length of the file. */
-  settle(): Promise<number>;
-  close(): Promise<void>;
-}
+/** A destination of rows. Its methods throw BulkErrors with the remedy. */
+export type Output = OutputFile | StandardOutput;
 
 const GZIP_MEMBER_BYTES = 1 << 20;
 /** Windows has no O_NOFOLLOW. */
@@ -34,7 +27,7 @@ export function lockOf(path: string): string {
  * A file that has a partial name until it is complete. Gzip output consists of independent members,
  * so that a run can resume after any of them.
  */
-export class OutputFile implements Output {
+export class OutputFile {
   readonly #path: string;
   readonly #file: FileHandle;
   readonly #isGzip: boolean;
@@ -79,6 +72,7 @@ export class OutputFile implements Output {
   /** Nobody takes a file for complete while it has its partial name. */
   async release(): Promise<void> {}
 
+  /** Syncs all written bytes to the disk. Returns the length of the file. */
   async settle(): Promise<number> {
     await this.#flush();
     await writing(partialOf(this.#path), async () => {
@@ -181,7 +175,7 @@ async function syncFolder(path: string): Promise<void> {
 const MAX_HELD_BYTES = 8 << 20;
 
 /** Standard output. No run can resume it. Its rows wait until every field was found. */
-export class StandardOutput implements Output {
+export class StandardOutput {
   #held: Buffer[] | undefined = [];
   #heldBytes = 0;
 
@@ -201,10 +195,10 @@ export class StandardOutput implements Output {
     return this.#heldBytes > MAX_HELD_BYTES;
   }
 
+  /** Lets all rows out: every field was found. */
   async release(): Promise<void> {
     const held = this.#held;
     this.#held = undefined;
-    this.#heldBytes = 0;
     if (held !== undefined) await print(Buffer.concat(held));
   }
 

@@ -51,7 +51,7 @@ export async function replaceCells(
   signal: AbortSignal,
 ): Promise<Replaced> {
   const { operation, format, isByField, takesBareTokens } = replacing;
-  const keyOf: KeyOf = ({ field, value }) => (isByField ? `${field}\0${value}` : value);
+  const keyOf = ({ field, value }: Cell) => (isByField ? `${field}\0${value}` : value);
   const distinct = new Map<string, Cell>();
   for (const row of block.rows) {
     // A policy can have tokens without a suffix.
@@ -60,11 +60,8 @@ export async function replaceCells(
   }
   const answers = await askAll([...distinct.values()], replacing, signal);
   const found = new Map([...distinct.keys()].map((key, i) => [key, answers[i]]));
-  return render(block, format, keyOf, found);
+  return render(block, format, (cell) => found.get(keyOf(cell)));
 }
-
-/** Cells of the same key get the same replacement. */
-type KeyOf = (cell: Cell) => string;
 
 /** The replacement of a value, or why there is none; undefined: an earlier value ends the run. */
 type Answer = { readonly text: string } | { readonly reason: string } | undefined;
@@ -127,15 +124,14 @@ interface Edit {
 function render(
   { bytes, rows }: Block,
   format: RowFormat,
-  keyOf: KeyOf,
-  found: ReadonlyMap<string, Answer>,
+  answerTo: (cell: Cell) => Answer,
 ): Replaced {
   const edits: Edit[] = [];
   const badRows: Row[] = [];
   let values = 0;
   for (const row of rows) {
     const count = edits.length;
-    row.problem ??= edit(row, format, keyOf, found, edits);
+    row.problem ??= edit(row, format, answerTo, edits);
     if (row.problem === undefined) {
       values += row.cells.length;
     } else {
@@ -152,12 +148,11 @@ function render(
 function edit(
   row: Row,
   format: RowFormat,
-  keyOf: KeyOf,
-  found: ReadonlyMap<string, Answer>,
+  answerTo: (cell: Cell) => Answer,
   edits: Edit[],
 ): Problem | undefined {
   for (const cell of row.cells) {
-    const answer = found.get(keyOf(cell));
+    const answer = answerTo(cell);
     if (answer === undefined) return { field: cell.field, reason: 'comes after a bad row' };
     if ('reason' in answer) return { field: cell.field, reason: answer.reason };
     const text = format.encode(cell, answer.text);

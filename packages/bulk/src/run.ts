@@ -20,23 +20,14 @@ export interface RunEnd extends Omit<Position, 'found'> {
   readonly is_complete: boolean;
   /** Whether --resume can continue an incomplete run. */
   readonly isResumable: boolean;
-}
-
-/** A run that failed. `cause` has the reason. */
-export class RunFailure extends Error {
-  /** Whether --resume can continue the run. */
-  readonly isResumable: boolean;
-
-  constructor(cause: unknown, canResume: boolean) {
-    super('', { cause });
-    this.isResumable = canResume;
-  }
+  /** Why the run failed, if `stop` did not end it. */
+  readonly error?: Error;
 }
 
 /**
  * Replaces the named cells of a file. Rows keep their order, and memory is bounded.
  * @param stop ends the run early, and keeps the rows that are written
- * @throws BulkError before the first write, RunFailure later
+ * @throws BulkError before the first write
  */
 export async function runBulk(job: Job, stop: AbortSignal): Promise<RunEnd> {
   const input = await Input.open(job.inputPath, job.decode);
@@ -52,8 +43,8 @@ export async function runBulk(job: Job, stop: AbortSignal): Promise<RunEnd> {
     if (beginning === undefined)
       return { ...NOWHERE, fields: [], is_complete: false, isResumable: false };
     const files = await BulkFiles.open(job, input, beginning, checkpoint);
-    if (checkpoint !== undefined) await input.seek(checkpoint.position.input_bytes);
     try {
+      if (checkpoint !== undefined) await input.seek(checkpoint.position.input_bytes);
       return await replaceAll(job, input, beginning, files, stop);
     } finally {
       await files.close();
@@ -114,8 +105,8 @@ async function replaceAll(
     failed.abort(error);
     // Report the failure that ended the run, not a later failure that it causes.
     const canResume = await files.leave(error).catch(() => isResumable(job, input));
-    if (!stop.aborted) throw new RunFailure(error, canResume);
     const { position, fields } = files;
-    return { ...position, fields, is_complete: false, isResumable: canResume };
+    const end = { ...position, fields, is_complete: false, isResumable: canResume };
+    return stop.aborted ? end : { ...end, error: error as Error };
   }
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { CsvScanner } from '../src/csv-scanner.ts';
+import { CsvScanner } from '../src/csv.ts';
 import { edited } from './edited.ts';
 
 const bytes = fc.uint8Array({ maxLength: 200 }).map((array) => Buffer.from(array));

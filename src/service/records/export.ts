@@ -1,15 +1,14 @@
-import { hexOf, RecordWalk } from '../../store/record-walk.ts';
+import { hexOf } from '../../store/record-walk.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE, type Token } from '../../types.ts';
 import { EveryKind } from '../every-kind.ts';
 import type { Vault } from '../vault.ts';
 import type { PairUse } from './pairs.ts';
-import { type PassEnd, passOver } from './record-pass.ts';
 import {
   type OpenedValueRecord,
   type TokenOfRecord,
   TokensOfRecords,
 } from './tokens-of-records.ts';
-import { type ReadSettings, RecordReader } from './verify.ts';
+import { passOpened, type ReadSettings } from './verify.ts';
 
 /** A line of an export, in this order. */
 export interface ExportedPair {
@@ -35,31 +34,20 @@ interface ExportSettings extends ReadSettings {
   readonly write: (pairs: readonly ExportedPair[], at: string) => Promise<void>;
 }
 
-interface Exported extends PassEnd {
-  readonly bad: number;
-}
-
 /** Opens every record, and finds its token. Leaves out expired records and aliases. */
-export async function exportPairs(vault: Vault, settings: ExportSettings): Promise<Exported> {
+export async function exportPairs(vault: Vault, settings: ExportSettings) {
   const { space, write } = settings;
-  const reader = new RecordReader(vault, settings);
   const tokens = new TokensOfRecords(vault, settings, await EveryKind.read(vault, settings.suffix));
-  const end = await passOver({
-    ...settings,
-    walk: new RecordWalk(vault.pool),
-    work: async (portion) => {
-      const opened = await reader.open(portion);
-      const exported = opened.flatMap(({ record, content }): OpenedValueRecord[] => {
-        if ('alias' in content || record.isExpired) return [];
-        const isAsked = space === undefined || (content.scope?.space ?? DEFAULT_SPACE) === space;
-        return isAsked ? [{ record, content }] : [];
-      });
-      const found = await tokens.find(exported);
-      const pairs = exported.map((one, i) => pairOf(one, found[i]!));
-      await write(pairs, hexOf(portion[0]!.token_fingerprint));
-    },
+  return passOpened(vault, settings, async (opened, portion) => {
+    const exported = opened.flatMap(({ record, content }): OpenedValueRecord[] => {
+      if ('alias' in content || record.isExpired) return [];
+      const isAsked = space === undefined || (content.scope?.space ?? DEFAULT_SPACE) === space;
+      return isAsked ? [{ record, content }] : [];
+    });
+    const found = await tokens.find(exported);
+    const pairs = exported.map((one, i) => pairOf(one, found[i]!));
+    await write(pairs, hexOf(portion[0]!.token_fingerprint));
   });
-  return { bad: reader.bad, ...end };
 }
 
 function pairOf({ record, content }: OpenedValueRecord, { token, use }: TokenOfRecord) {

@@ -1,5 +1,4 @@
 import { spaceBytes } from '../../crypto/scope.ts';
-import { RecordWalk } from '../../store/record-walk.ts';
 import type { TokenState } from '../../store/removal.ts';
 import {
   DEFAULT_KIND,
@@ -11,10 +10,9 @@ import {
 } from '../../types.ts';
 import type { EveryKind } from '../every-kind.ts';
 import { settled } from '../vault.ts';
-import { passOver } from './record-pass.ts';
 import { forgetRecords } from './removal.ts';
 import { type Forgetting, type ValuePlace, ValueSearch } from './value-search.ts';
-import { type ReadSettings, RecordReader } from './verify.ts';
+import { passOpened, type ReadSettings } from './verify.ts';
 
 export type { Forgetting, TokenState };
 
@@ -51,127 +49,88 @@ export async function forget(
   request: ForgetRequest,
   scan?: ReadSettings,
 ): Promise<Durable<ForgetResult>> {
-  const forgetting = new Forgetter(parts, request);
-  await forgetting.drawn();
-  if (scan !== undefined) await forgetting.scan(scan);
-  return settled(parts.vault, forgetting.result());
+  const { vault, follower, kinds } = parts;
+  const { values, space, isDryRun } = request;
+  if (values.length > 0) await kinds.update();
+  const search = new ValueSearch(parts);
+  const ofValues = await search.find(values, request);
+  const bytes = spaceBytes(space);
+  const ofTokens = request.tokens.map((token) => vault.keyring.tokenFingerprint(token, bytes));
+  const states = new Map<TokenFingerprint, TokenState>();
+  const remove = async (records: readonly TokenFingerprint[]) => {
+    // The first state counts: a scan of a dry run finds the drawn tokens again.
+    for (const [record, state] of await forgetRecords(vault, follower, records, isDryRun))
+      if (states.get(record) !== 'known') states.set(record, state);
+  };
+  await remove([...ofTokens, ...ofValues.flatMap((records) => [...records])]);
+  const unopenedRecords = scan && (await scanFor(parts, request, scan, ofValues, remove));
+  const notSearched =
+    unopenedRecords === undefined
+      ? unscanned(kinds, search.damaged.size)
+      : unopened(unopenedRecords);
+  const all = [...states.values()];
+  return settled(vault, {
+    tokens: ofTokens.map((one) => states.get(one)!),
+    values: ofValues.map((records) => stateOf([...records].map((one) => states.get(one)!))),
+    known: all.filter((state) => state === 'known').length,
+    forgotten: all.filter((state) => state === 'forgotten').length,
+    notSearched: values.length === 0 ? [] : [...notSearched, ...unread(kinds)],
+    isComplete: scan === undefined || unopenedRecords !== undefined,
+  });
 }
 
-class Forgetter {
-  readonly #parts: Forgetting;
-  readonly #request: ForgetRequest;
-  readonly #ofTokens: readonly TokenFingerprint[];
-  #ofValues: readonly Set<TokenFingerprint>[] = [];
-  readonly #states = new Map<TokenFingerprint, TokenState>();
-  #notSearched: readonly string[] = [];
-  #isComplete = true;
+function stateOf(states: readonly TokenState[]): TokenState {
+  if (states.includes('known')) return 'known';
+  return states.length === 0 ? 'unknown' : 'forgotten';
+}
 
-  constructor(parts: Forgetting, request: ForgetRequest) {
-    this.#parts = parts;
-    this.#request = request;
-    const bytes = spaceBytes(request.space);
-    const { keyring } = parts.vault;
-    this.#ofTokens = request.tokens.map((token) => keyring.tokenFingerprint(token, bytes));
-  }
-
-  async drawn(): Promise<void> {
-    const { values } = this.#request;
-    if (values.length > 0) await this.#parts.kinds.update();
-    const search = new ValueSearch(this.#parts);
-    this.#ofValues = await search.find(values, this.#request);
-    await this.#forget([...this.#ofTokens, ...this.#ofValues.flatMap((records) => [...records])]);
-    if (values.length === 0) return;
-    this.#notSearched = [
-      ...unscanned(this.#parts.kinds, search.damaged.size),
-      ...unread(this.#parts.kinds),
-    ];
-  }
-
-  async scan(settings: ReadSettings): Promise<void> {
-    const { vault, kinds } = this.#parts;
-    const { space } = this.#request;
-    const reader = new RecordReader(vault, settings);
-    const wanted = new WantedValues(kinds, this.#request.values);
-    const { next, error } = await passOver({
-      ...settings,
-      walk: new RecordWalk(vault.pool),
-      work: async (portion) => {
-        const found: TokenFingerprint[] = [];
-        for (const { record, content } of await reader.open(portion)) {
-          if ('alias' in content) continue;
-          const scope = content.scope ?? { kind: DEFAULT_KIND, space: DEFAULT_SPACE };
-          if (scope.space !== space) continue;
-          for (const index of wanted.like(scope.kind, content.value)) {
-            this.#ofValues[index]!.add(record.token_fingerprint);
-            found.push(record.token_fingerprint);
-          }
-        }
-        await this.#forget(found);
-      },
-    });
-    if (error !== undefined) throw error;
-    this.#isComplete = next === undefined;
-    if (this.#isComplete) this.#notSearched = [...unopened(reader.bad), ...unread(kinds)];
-  }
-
-  result(): ForgetResult {
-    const states = [...this.#states.values()];
-    return {
-      tokens: this.#ofTokens.map((one) => this.#states.get(one)!),
-      values: this.#ofValues.map((records) => this.#stateOf([...records])),
-      known: states.filter((state) => state === 'known').length,
-      forgotten: states.filter((state) => state === 'forgotten').length,
-      notSearched: this.#notSearched,
-      isComplete: this.#isComplete,
-    };
-  }
-
-  /** The first state counts: a scan of a dry run finds the drawn tokens again. */
-  async #forget(records: readonly TokenFingerprint[]): Promise<void> {
-    const { vault, follower } = this.#parts;
-    const states = await forgetRecords(vault, follower, records, this.#request.isDryRun);
-    for (const [record, state] of states) {
-      if (this.#states.get(record) !== 'known') this.#states.set(record, state);
+/**
+ * Opens every record, and adds those of the values to the records of each.
+ * @returns how many records do not open; undefined: the scan was stopped
+ */
+async function scanFor(
+  { vault, kinds }: Forgetting,
+  { values, space }: ForgetRequest,
+  settings: ReadSettings,
+  ofValues: readonly Set<TokenFingerprint>[],
+  remove: (records: readonly TokenFingerprint[]) => Promise<void>,
+): Promise<number | undefined> {
+  const placesOf = placesAmong(kinds, values);
+  const { next, error, bad } = await passOpened(vault, settings, async (opened) => {
+    const found: TokenFingerprint[] = [];
+    for (const { record, content } of opened) {
+      if ('alias' in content) continue;
+      const scope = content.scope ?? { kind: DEFAULT_KIND, space: DEFAULT_SPACE };
+      if (scope.space !== space) continue;
+      for (const index of placesOf(scope.kind, content.value)) {
+        ofValues[index]!.add(record.token_fingerprint);
+        found.push(record.token_fingerprint);
+      }
     }
-  }
-
-  #stateOf(records: readonly TokenFingerprint[]): TokenState {
-    if (records.some((one) => this.#states.get(one) === 'known')) return 'known';
-    return records.length === 0 ? 'unknown' : 'forgotten';
-  }
+    await remove(found);
+  });
+  if (error !== undefined) throw error;
+  return next === undefined ? bad : undefined;
 }
 
-/** Values to compare with those of records. */
-class WantedValues {
-  readonly #kinds: EveryKind;
-  readonly #values: readonly Value[];
-  /** By spelling key, then by spelling: the places of values. */
-  readonly #places = new Map<string, Map<string, Set<number>>>();
-
-  constructor(kinds: EveryKind, values: readonly Value[]) {
-    this.#kinds = kinds;
-    this.#values = values;
-  }
-
-  /** The places of the values that any version of the kind takes for this one. */
-  like(kind: string, value: Value): ReadonlySet<number> {
-    const places = this.#placesOf(kind);
-    const found = [...this.#kinds.spellings(kind, value)].map((one) => places.get(one) ?? []);
-    return new Set(found.flatMap((some) => [...some]));
-  }
-
-  #placesOf(kind: string): Map<string, Set<number>> {
-    const key = this.#kinds.spellingKey(kind);
-    const known = this.#places.get(key);
-    if (known !== undefined) return known;
+/** Finds the places of the values that any version of a kind takes for a value of a record. */
+function placesAmong(kinds: EveryKind, values: readonly Value[]) {
+  /** By spelling key, then by spelling. */
+  const known = new Map<string, Map<string, Set<number>>>();
+  const spelled = (kind: string) => {
     const places = new Map<string, Set<number>>();
-    this.#places.set(key, places);
-    this.#values.forEach((value, i) => {
-      for (const spelling of this.#kinds.spellings(kind, value))
+    for (const [i, value] of values.entries())
+      for (const spelling of kinds.spellings(kind, value))
         places.set(spelling, (places.get(spelling) ?? new Set()).add(i));
-    });
     return places;
-  }
+  };
+  return (kind: string, value: Value): ReadonlySet<number> => {
+    const key = kinds.spellingKey(kind);
+    const places = known.get(key) ?? spelled(kind);
+    known.set(key, places);
+    const found = [...kinds.spellings(kind, value)].map((one) => places.get(one) ?? []);
+    return new Set(found.flatMap((some) => [...some]));
+  };
 }
 
 const SCAN = 'to find them, run standin forget --values FILE --scan';

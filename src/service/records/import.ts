@@ -5,16 +5,17 @@ import type { NewRecord, StoredRecord } from '../../store/record-sql.ts';
 import { databaseTimeMs } from '../../store/server.ts';
 import { commandDeadline } from '../../timeouts.ts';
 import type { FreshRecord } from '../../types.ts';
-import { EveryKind } from '../every-kind.ts';
+import type { EveryKind } from '../every-kind.ts';
 import type { KeyringFollower } from '../keys/keyring-follower.ts';
 import { POLICY_LEASE_MS } from '../policy-follower.ts';
 import type { Vault } from '../vault.ts';
 import { Aliases, isOfValue } from './aliases.ts';
-import { FilePairs, type Fit } from './file-pairs.ts';
 import { type Found, ImportRecords, Turns } from './import-records.ts';
 import {
   type Draft,
   draftOf,
+  FilePairs,
+  type Fit,
   isRefusal,
   type Pair,
   type PairTerms,
@@ -23,8 +24,6 @@ import {
 } from './pairs.ts';
 import { persistently } from './record-pass.ts';
 
-export { isRefusal, type Pair, type Refusal };
-
 export interface Imported {
   /** Whether the vault, or an earlier line, had the pair before. */
   readonly isKnown: boolean;
@@ -32,7 +31,7 @@ export interface Imported {
   readonly isGiven: boolean;
 }
 
-export interface ImportOptions extends Pick<PairTerms, 'suffix'> {
+interface ImportOptions extends Pick<PairTerms, 'suffix'> {
   /** Whether nothing is written. The pairs are then also compared with each other. */
   readonly isDryRun: boolean;
   readonly stop: AbortSignal;
@@ -59,28 +58,14 @@ export class Importer {
   readonly #placing = new Turns();
   readonly #leading = new Turns();
 
-  private constructor(
-    vault: Vault,
-    kinds: EveryKind,
-    follower: KeyringFollower,
-    options: ImportOptions,
-  ) {
+  /** @param follower started: it finds key versions that other processes add */
+  constructor(vault: Vault, kinds: EveryKind, follower: KeyringFollower, options: ImportOptions) {
     this.#vault = vault;
     this.#kinds = kinds;
     this.#terms = { ...options, keyring: vault.keyring, rules: kinds.newest };
     this.#options = options;
     this.#records = new ImportRecords(vault, follower, options.stop);
     this.#aliases = new Aliases(this.#records, this.#terms, kinds, options.isDryRun);
-  }
-
-  /** @param follower started: it finds key versions that other processes add */
-  static async open(
-    vault: Vault,
-    follower: KeyringFollower,
-    options: ImportOptions,
-  ): Promise<Importer> {
-    const kinds = await EveryKind.read(vault, options.suffix);
-    return new Importer(vault, kinds, follower, options);
   }
 
   /**

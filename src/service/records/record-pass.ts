@@ -7,7 +7,6 @@ import {
   hexOf,
   type RecordWalk,
   type WalkedRecord,
-  type Window,
 } from '../../store/record-walk.ts';
 import { commandDeadline } from '../../timeouts.ts';
 import type { TokenFingerprint } from '../../types.ts';
@@ -55,47 +54,40 @@ export interface PassEnd {
  * @throws errors of `work`, except Unavailable
  */
 export async function passOver(pass: Pass): Promise<PassEnd> {
-  const place = {
-    at: pass.from === undefined ? FIRST_RECORD : fingerprintOf(pass.from),
-    isLast: false,
-  };
-  try {
-    await walkFrom(place, pass);
-    await pass.settled?.();
-    return { next: place.isLast ? undefined : hexOf(place.at) };
-  } catch (error) {
-    if (!(error instanceof Unavailable)) throw error;
-    return { next: hexOf(place.at), error };
-  }
-}
-
-/** @param place the position of the pass, kept up to date */
-async function walkFrom(
-  place: { at: TokenFingerprint; isLast: boolean },
-  { walk, rate, stop, without, onProgress, work }: Pass,
-): Promise<void> {
-  const read = (from: TokenFingerprint) => {
-    const reading = persistently(stop, () => walk.window(from, without, commandDeadline()));
+  const { walk, from, rate, stop, without, onProgress, work } = pass;
+  let at = from === undefined ? FIRST_RECORD : fingerprintOf(from);
+  let isLast = false;
+  const read = (start: TokenFingerprint) => {
+    const reading = persistently(stop, () => walk.window(start, without, commandDeadline()));
     // The error is thrown where `reading` is awaited. Until then Node must not report it as
     // unhandled.
     reading.catch(() => {});
     return reading;
   };
+  const end = async () => {
+    await pass.settled?.();
+    return { next: isLast ? undefined : hexOf(at) };
+  };
   const throttle = new Throttle(rate);
-  for (let reading: Promise<Window> | undefined = read(place.at); reading !== undefined; ) {
-    const { records, seen, next }: Window = await reading;
-    reading = next && read(next);
-    for (const portion of portionsOf(records, rate)) {
-      await throttle.pass(portion.length, stop);
-      place.at = portion[0]!.token_fingerprint;
-      if (stop.aborted) return;
-      await work(portion);
-      onProgress(portion.length);
+  try {
+    for (let reading = read(at); !isLast && !stop.aborted; ) {
+      const { records, seen, next } = await reading;
+      if (next !== undefined) reading = read(next);
+      for (const portion of portionsOf(records, rate)) {
+        await throttle.pass(portion.length, stop);
+        at = portion[0]!.token_fingerprint;
+        if (stop.aborted) return await end();
+        await work(portion);
+        onProgress(portion.length);
+      }
+      onProgress(seen - records.length);
+      if (next === undefined) isLast = true;
+      else at = next;
     }
-    onProgress(seen - records.length);
-    if (next !== undefined) place.at = next;
-    else place.isLast = true;
-    if (stop.aborted) return;
+    return await end();
+  } catch (error) {
+    if (!(error instanceof Unavailable)) throw error;
+    return { next: hexOf(at), error };
   }
 }
 

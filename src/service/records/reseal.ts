@@ -6,8 +6,8 @@ import { RecordWalk } from '../../store/record-walk.ts';
 import { commandDeadline } from '../../timeouts.ts';
 import type { Durable } from '../../types.ts';
 import { settled, type Vault } from '../vault.ts';
-import { type PassEnd, passOver, persistently } from './record-pass.ts';
-import { type OpenedRecord, type ReadSettings, RecordReader } from './verify.ts';
+import { type PassEnd, persistently } from './record-pass.ts';
+import { type OpenedRecord, passOpened, type ReadSettings } from './verify.ts';
 
 interface Resealed extends Omit<PassEnd, 'error'> {
   /** The primary key version. */
@@ -27,7 +27,6 @@ export async function reseal(vault: Vault, settings: ReadSettings): Promise<Dura
   const { keyring, pool } = vault;
   const { stop } = settings;
   const keyVersion = keyring.primaryVersion;
-  const reader = new RecordReader(vault, settings);
   const walk = new RecordWalk(pool);
   let resealed = 0;
   const write = async (replacements: readonly Replacement[]) => {
@@ -39,23 +38,18 @@ export async function reseal(vault: Vault, settings: ReadSettings): Promise<Dura
   };
   // Writes one batch while opening and sealing the next.
   let writing = Promise.resolve();
-  const { next, error } = await passOver({
-    ...settings,
-    walk,
-    without: keyVersion,
-    work: async (records) => {
-      const opened = await reader.open(records);
-      if (keyring.primaryVersion !== keyVersion) throw rotatedMeanwhile(keyVersion);
-      const replacements = opened.map((one) => resealedOf(keyring, one));
-      await writing;
-      writing = write(replacements);
-      // The error is thrown where `writing` is awaited.
-      writing.catch(() => {});
-    },
-    settled: () => writing,
-  });
+  const work = async (opened: readonly OpenedRecord[]) => {
+    if (keyring.primaryVersion !== keyVersion) throw rotatedMeanwhile(keyVersion);
+    const replacements = opened.map((one) => resealedOf(keyring, one));
+    await writing;
+    writing = write(replacements);
+    // The error is thrown where `writing` is awaited.
+    writing.catch(() => {});
+  };
+  const pass = { walk, without: keyVersion, settled: () => writing };
+  const { next, error, bad } = await passOpened(vault, settings, work, pass);
   if (error !== undefined) throw error;
-  return settled(vault, { key_version: keyVersion, resealed, bad: reader.bad, next });
+  return settled(vault, { key_version: keyVersion, resealed, bad, next });
 }
 
 /** An overwritten value is lost, so the new record is opened before it replaces the old. */

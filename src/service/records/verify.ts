@@ -5,7 +5,13 @@ import { commandDeadline } from '../../timeouts.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE, type SealedRecord } from '../../types.ts';
 import type { KeyringFollower } from '../keys/keyring-follower.ts';
 import type { Vault } from '../vault.ts';
-import { type PassEnd, type PassSettings, passOver, persistently } from './record-pass.ts';
+import {
+  type Pass,
+  type PassEnd,
+  type PassSettings,
+  passOver,
+  persistently,
+} from './record-pass.ts';
 
 /** Settings of a pass that opens all records. */
 export interface ReadSettings extends PassSettings {
@@ -40,25 +46,20 @@ export interface KindCount {
  * random bytes there, and no row names its client.
  */
 export async function verify(vault: Vault, settings: ReadSettings): Promise<Verified> {
-  const reader = new RecordReader(vault, settings);
   const counts = new Map<Scope | undefined, number>();
   let records = 0;
   let aliases = 0;
-  const end = await passOver({
-    ...settings,
-    walk: new RecordWalk(vault.pool),
-    work: async (portion) => {
-      records += portion.length;
-      for (const { content } of await reader.open(portion)) {
-        if ('alias' in content) {
-          aliases++;
-          records--;
-        } else counts.set(content.scope, (counts.get(content.scope) ?? 0) + 1);
-      }
-    },
+  const end = await passOpened(vault, settings, async (opened, portion) => {
+    records += portion.length;
+    for (const { content } of opened) {
+      if ('alias' in content) {
+        aliases++;
+        records--;
+      } else counts.set(content.scope, (counts.get(content.scope) ?? 0) + 1);
+    }
   });
   const spaces = end.error === undefined ? await clientSpaces(vault, settings) : null;
-  return { records, aliases, bad: reader.bad, by_kind: byKind(counts, spaces), ...end };
+  return { records, aliases, by_kind: byKind(counts, spaces), ...end };
 }
 
 /** After the pass: a client that was made meanwhile counts. */
@@ -103,30 +104,34 @@ export async function knowKeysOf(
 }
 
 /**
- * Opens records by the fingerprints in their own rows, because there is no token from a caller. So
- * it cannot detect a row that was swapped whole, fingerprint included.
+ * Passes over all records, opened. Counts and reports those that do not open. There is no token
+ * from a caller, so it opens a record by the fingerprints in its own row, and cannot detect a row
+ * that was swapped whole, fingerprint included.
+ * @param pass as `passOver` takes it
  */
-export class RecordReader {
-  readonly #vault: Vault;
-  readonly #settings: ReadSettings;
-  bad = 0;
-
-  constructor(vault: Vault, settings: ReadSettings) {
-    this.#vault = vault;
-    this.#settings = settings;
-  }
-
-  /** Returns the records that open. Counts and reports the others. */
-  async open(records: readonly WalkedRecord[]): Promise<OpenedRecord[]> {
-    const { keyring } = this.#vault;
-    const { follower, onBad } = this.#settings;
-    await knowKeysOf(this.#vault, follower, records);
-    return records.flatMap((record) => {
-      const content = keyring.open(record);
-      if (!('failure' in content)) return [{ record, content }];
-      this.bad++;
-      onBad({ fingerprint: hexOf(record.token_fingerprint), reason: content.failure });
-      return [];
-    });
-  }
+export async function passOpened(
+  vault: Vault,
+  settings: ReadSettings,
+  work: (opened: readonly OpenedRecord[], portion: readonly WalkedRecord[]) => Promise<void>,
+  pass: Partial<Pass> = {},
+): Promise<PassEnd & { readonly bad: number }> {
+  const { follower, onBad } = settings;
+  let bad = 0;
+  const opened = (record: WalkedRecord): OpenedRecord[] => {
+    const content = vault.keyring.open(record);
+    if (!('failure' in content)) return [{ record, content }];
+    bad++;
+    onBad({ fingerprint: hexOf(record.token_fingerprint), reason: content.failure });
+    return [];
+  };
+  const end = await passOver({
+    walk: new RecordWalk(vault.pool),
+    ...settings,
+    ...pass,
+    work: async (portion) => {
+      await knowKeysOf(vault, follower, portion);
+      await work(portion.flatMap(opened), portion);
+    },
+  });
+  return { ...end, bad };
 }
