@@ -1,4 +1,4 @@
-"""Checks that threads and forked processes share a client, and that errors can be pickled."""
+"""Checks what is Python's own: threads and forks that share a client, pickled errors, JWTs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
 from threading import Thread
 from time import sleep
+from unittest import TestCase
 
+import httpx
 import standin
-from standin import AsyncStandin, InvalidValueError, Standin, StandinError
+from standin import AsyncStandin, InvalidValueError, Standin, StandinError, UnauthorizedError
 
-client = Standin(os.environ["STANDIN_URL"], os.environ["STANDIN_API_KEY"])
+URL, KEY = os.environ["STANDIN_URL"], os.environ["STANDIN_API_KEY"]
+client = Standin(URL, KEY)
+raises = TestCase().assertRaisesRegex
 
 
 def round_trips(worker: int) -> bool:
@@ -38,37 +42,33 @@ with ThreadPoolExecutor(8) as threads:
 with ProcessPoolExecutor(4, multiprocessing.get_context("fork")) as processes:
     assert all(processes.map(round_trips, range(8)))
     assert round_trips(9)
-    try:
+    with raises(InvalidValueError, r"^data.a\[0\]: is not a known token$") as told:
         list(processes.map(refused, [1]))
-        raise AssertionError("an unknown token")
-    except InvalidValueError as error:
-        assert (error.path, error.code, error.status) == ("data.a[0]", "invalid_type", 400)
-        again = pickle.loads(pickle.dumps(error))
-        assert (str(again), again.request_id) == (str(error), error.request_id)
-assert os.environ["STANDIN_API_KEY"] not in repr(client)
+error = told.exception
+assert (error.path, error.code, error.status) == ("data.a[0]", "invalid_type", 400)
+again = pickle.loads(pickle.dumps(error))
+assert (str(again), again.request_id) == (str(error), error.request_id)
+assert KEY not in repr(client)
 
 # Without a loop of its own: each call of asyncio.run has another.
-shared = AsyncStandin(os.environ["STANDIN_URL"], os.environ["STANDIN_API_KEY"])
+shared = AsyncStandin(URL, KEY)
 for _ in range(2):
     assert asyncio.run(shared.tokenize({"a": "Ann Lee"}))["a"].endswith("_tok")
 asyncio.run(shared.aclose())
 
 # Also Python's own class of this name.
 silent = socket.create_server(("127.0.0.1", 0))
-url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-try:
-    Standin(url, os.environ["STANDIN_API_KEY"], timeout_s=0.1).tokenize({"a": "Ann Lee"})
-    raise AssertionError("no answer in time")
-except TimeoutError as error:
-    again = pickle.loads(pickle.dumps(error))
-    assert isinstance(again, standin.TimeoutError), again
-    assert (str(again), again.code, again.attempts) == (str(error), "timeout", error.attempts)
+silent_url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+with raises(TimeoutError, "no answer within 0.1 s") as late:
+    Standin(silent_url, KEY, timeout_s=0.1).tokenize({"a": "Ann Lee"})
+again = pickle.loads(pickle.dumps(late.exception))
+assert isinstance(again, standin.TimeoutError) and again.code == "timeout", again
 silent.close()
 
 # A machine that is gone: the next attempt finds another, here one that is not Standin.
 standin._call.SHORTEST_ATTEMPT_S = 0.1
 servant = socket.create_server(("127.0.0.1", 0))
-url = f"http://127.0.0.1:{servant.getsockname()[1]}"
+servant_url = f"http://127.0.0.1:{servant.getsockname()[1]}"
 
 
 def serves() -> None:
@@ -82,33 +82,50 @@ def serves() -> None:
             sleep(0.1)
 
 
-thread = Thread(target=serves, daemon=True)
-thread.start()
-try:
-    Standin(url, os.environ["STANDIN_API_KEY"], timeout_s=6).tokenize({"a": "Ann Lee"})
-    raise AssertionError("an answer of Standin")
-except StandinError as error:
-    assert (error.status, error.attempts) == (404, 2), error
+Thread(target=serves, daemon=True).start()
+with raises(StandinError, "404") as gone:
+    Standin(servant_url, KEY, timeout_s=6).tokenize({"a": "Ann Lee"})
+assert gone.exception.attempts == 2
 # An answer that comes byte by byte is over in time, too.
-try:
-    Standin(url, os.environ["STANDIN_API_KEY"], timeout_s=2).tokenize({"a": "Ann Lee"})
-    raise AssertionError("a whole answer")
-except TimeoutError:
-    pass
+with raises(TimeoutError, "no answer within 2 s"):
+    Standin(servant_url, KEY, timeout_s=2).tokenize({"a": "Ann Lee"})
 servant.close()
 
 # What no attempt cures is told at the first: the service speaks no TLS.
-try:
-    secure = os.environ["STANDIN_URL"].replace("http:", "https:")
-    Standin(secure, os.environ["STANDIN_API_KEY"], timeout_s=9).tokenize({"a": "Ann Lee"})
-    raise AssertionError("an answer over TLS")
-except StandinError as error:
-    assert (error.code, error.attempts) == ("network_error", 1), error
+with raises(StandinError, "no answer from the service") as secure:
+    Standin(URL.replace("http:", "https:"), KEY, timeout_s=9).tokenize({"a": "Ann Lee"})
+assert (secure.exception.code, secure.exception.attempts) == ("network_error", 1)
 
-# A string is a list of letters, which nobody means.
-try:
+# A string is a list of letters, which nobody means. A name that is no string becomes one in JSON.
+with raises(ValueError, "^tokenize_values: takes a list of strings, not one$"):
     client.tokenize_values("Ann Lee")
-    raise AssertionError("a string for a list")
-except ValueError as error:
-    assert str(error) == "tokenize_values: takes a list of strings, not one", error
+with raises(InvalidValueError, r"^data\[0\]: has a field name that is no str but int$"):
+    client.tokenize([{7: "Ann Lee"}])
+
+# A JWT, from a function that is asked before each request. This service refuses it.
+sent: list[str] = []
+
+
+async def note(request: httpx.Request) -> None:
+    sent.append(request.headers["authorization"])
+
+
+async def call() -> None:
+    async with httpx.AsyncClient(event_hooks={"request": [note]}) as own:
+        with raises(UnauthorizedError, "401"):
+            await AsyncStandin(URL, lambda: next(jwts), http=own).tokenize({"a": "b"})
+
+
+jwts = iter(["a.b.1", "a.b.2", "no key"])
+hook = lambda one: sent.append(one.headers["authorization"])  # noqa: E731
+http = httpx.Client(event_hooks={"request": [hook]})
+with raises(UnauthorizedError, "401"):
+    Standin(URL, lambda: next(jwts), http=http).tokenize({"a": "b"})
+asyncio.run(call())
+with raises(ValueError, "or a JWT") as unsent:
+    Standin(URL, lambda: next(jwts), http=http).tokenize({"a": "b"})
+assert "no key" not in str(unsent.exception)
+with raises(UnauthorizedError, "401"):
+    Standin(URL, "a.b.fixed", http=http).tokenize({"a": "b"})
+assert sent == ["Bearer a.b.1", "Bearer a.b.2", "Bearer a.b.fixed"], sent
 print("ok")

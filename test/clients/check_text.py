@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from typing import Any
+from unittest import TestCase
 
 from standin import AsyncStandin, InvalidValueError, Span, Standin, UnappliedSpan
 
 PLACE = (os.environ["STANDIN_URL"], os.environ["STANDIN_API_KEY"])
 TEXT = "👩🏽 (Ann Lee) wrote: Bo's 📧 isn't known. 我叫Bo 👋"
+CODE = 'enum { EOF_TOK, NUM_TOK };\nmax\\_tok = "5"; // \\_TOK'
 SPANS = [
     Span(TEXT.index(value), TEXT.index(value) + len(value), "person") for value in ("Ann Lee", "Bo")
 ]
+raises = TestCase().assertRaisesRegex
 
 with Standin(*PLACE) as client:
     tokenized = client.tokenize_text(TEXT, SPANS)
@@ -23,23 +27,15 @@ with Standin(*PLACE) as client:
     assert restored.text == TEXT + " nobodyhere_tok"
     end = len(tokenized.text)
     assert restored.unapplied == [UnappliedSpan(end + 1, end + 15, "unknown")]
-    for cut in range(len(tokenized.text) + 1):
-        pieces = client.detokenize_stream([tokenized.text[:cut], tokenized.text[cut:]])
-        assert "".join(pieces) == TEXT, cut
-    code = 'enum { EOF_TOK, NUM_TOK };\nmax\\_tok = "5"; // \\_TOK'
-    for cut in range(len(code) + 1):
-        assert "".join(client.detokenize_stream([code[:cut], code[cut:]])) == code, cut
+    for text, whole in ((tokenized.text, TEXT), (CODE, CODE)):
+        for cut in range(len(text) + 1):
+            assert "".join(client.detokenize_stream([text[:cut], text[cut:]])) == whole, cut
     assert list(client.detokenize_stream([])) == []
-    try:
+    with raises(InvalidValueError, r"^data.spans\[0\]: "):
         client.tokenize_text(TEXT, [Span(0, len(TEXT) + 1, "person")])
-        raise AssertionError("a span behind the end")
-    except InvalidValueError as error:
-        assert error.path == "data.spans[0]", error
-    try:
-        client.tokenize_text(TEXT, [(0, 1, "person")])  # type: ignore[list-item]
-        raise AssertionError("a tuple for a span")
-    except ValueError as error:
-        assert str(error) == "spans: must be a list of Span(start, end, kind)", error
+    pair: Any = (0, 1, "person")
+    with raises(ValueError, r"^spans: must be a list of Span\(start, end, kind\)$"):
+        client.tokenize_text(TEXT, [pair])
 
 
 async def check() -> None:

@@ -14,6 +14,7 @@ const TOOLS = join(ROOT, 'build/python');
 const TOOL = join(TOOLS, 'bin/python');
 const SOURCE = join(ROOT, 'clients/python');
 const RUNNER = join(import.meta.dirname, 'run_cases.py');
+const TEXT_POLICY = 'version: 1\nkinds: { person: { shape: word } }\n';
 const COLUMNS_POLICY = `version: 1
 kinds: { card: { shape: digits, keep_last: 4 } }
 fields: { email: email, '["card no"]': card, customer.name: text, 'orders[1].to[*]': text }
@@ -78,42 +79,33 @@ describe.runIf(existsSync(join(TOOLS, 'ready')))('the Python package', () => {
     await expect(mypy('--python-executable', python, wrong)).rejects.toThrow('Found 4 errors');
   });
 
-  test('columns of pandas and Polars: there and back, missing values stay missing', async () => {
-    const env = { PYTHONPATH: join(SOURCE, 'src'), ...services.environment() };
-    const output = await run([TOOL, join(import.meta.dirname, 'check_columns.py')], folder, env);
-    expect(output).toBe('ok\n');
-  });
+  /** Runs a program of this folder, which prints `ok`. */
+  async function check(program: string, tool: string, env: Record<string, string>) {
+    const path = { PYTHONPATH: join(SOURCE, 'src') };
+    const file = join(import.meta.dirname, program);
+    expect(await run([tool, file], folder, tool === TOOL ? { ...path, ...env } : env)).toBe('ok\n');
+  }
 
-  test.skipIf(!kinds().includes('server'))('texts and streams of text, cut anywhere', async () => {
-    const service = await startWithPolicy('version: 1\nkinds: { person: { shape: word } }\n');
-    const env = { STANDIN_URL: service.url, STANDIN_API_KEY: service.api_key };
-    const output = await run([python, join(import.meta.dirname, 'check_text.py')], folder, env);
-    expect(output).toBe('ok\n');
-    await service.stop();
-  });
+  test('columns of pandas and Polars go there and back, and missing values stay missing', () =>
+    check('check_columns.py', TOOL, services.environment()));
 
-  test.skipIf(!kinds().includes('server'))('columns under a policy: kinds and rights', async () => {
-    const service = await startWithPolicy(COLUMNS_POLICY);
-    const courier = await createClient(service.place, '--name', 'courier');
-    const env = {
-      PYTHONPATH: join(SOURCE, 'src'),
-      STANDIN_URL: service.url,
-      STANDIN_API_KEY: service.api_key,
-      STANDIN_COURIER_KEY: courier.api_key,
-    };
-    const output = await run([TOOL, join(import.meta.dirname, 'check_policy.py')], folder, env);
-    expect(output).toBe('ok\n');
-    await service.stop();
-  });
+  test('threads and forked processes share a client, and errors can be pickled', () =>
+    check('check_processes.py', python, services.environment()));
 
-  test('threads and forked processes share a client; errors can be pickled', async () => {
-    const env = services.environment();
-    const output = await run(
-      [python, join(import.meta.dirname, 'check_processes.py')],
-      folder,
-      env,
-    );
-    expect(output).toBe('ok\n');
+  describe.runIf(kinds().includes('server'))('under a policy', () => {
+    test.each([
+      ['texts and streams of text, cut anywhere, come back', 'check_text.py', TEXT_POLICY],
+      ['columns have the kinds and rights of the policy', 'check_policy.py', COLUMNS_POLICY],
+    ])('%s', async (_, program, policy) => {
+      const service = await startWithPolicy(policy);
+      try {
+        const courier = await createClient(service.place, '--name', 'courier');
+        const env = { STANDIN_URL: service.url, STANDIN_API_KEY: service.api_key };
+        await check(program, TOOL, { ...env, STANDIN_COURIER_KEY: courier.api_key });
+      } finally {
+        await service.stop();
+      }
+    });
   });
 
   test.each([

@@ -6,51 +6,41 @@ import asyncio
 import json
 import sys
 import traceback
+from collections.abc import Awaitable
 from dataclasses import asdict
 from typing import Any
 
 from standin import AsyncStandin, Standin, StandinError
 
-CALLS = ("timeout_s", "max_values", "max_bytes", "policy")
+OPTIONS = ("timeout_s", "max_values", "max_bytes", "policy")
 FACTS = ("attempts", "code", "status", "detail", "path", "reason", "kind")
 
 
-def options_of(case: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Of the client, and of the call."""
+async def run(case: dict[str, Any], kind: str) -> dict[str, Any]:
     options = dict(case["options"])
     if "timeout_ms" in options:
         options["timeout_s"] = options.pop("timeout_ms") / 1000
-    own = {name: options.pop(name) for name in CALLS if name in options}
-    return own, options
+    own = {name: options.pop(name) for name in OPTIONS if name in options}
+    make: Any = AsyncStandin if kind == "async" else Standin
+    client = make(case["url"], case["api_key"], **own)
 
+    async def call(name: str, *data: Any) -> Any:
+        answer = getattr(client, name)(*data, **options)
+        return await answer if isinstance(answer, Awaitable) else answer
 
-def run(case: dict[str, Any]) -> dict[str, Any]:
-    own, options = options_of(case)
-    with Standin(case["url"], case["api_key"], **own) as client:
+    try:
         if case["call"] == "health":
-            return {"data": asdict(client.health())}
+            return {"data": asdict(await call("health"))}
         if case["call"] == "round_trip":
-            tokens = client.tokenize(case["data"], **options)
-            return {"tokens": tokens, "data": client.detokenize(tokens, **options)}
-        return shown(case["call"], getattr(client, case["call"])(case["data"], **options))
-
-
-async def run_async(case: dict[str, Any]) -> dict[str, Any]:
-    own, options = options_of(case)
-    async with AsyncStandin(case["url"], case["api_key"], **own) as client:
-        if case["call"] == "health":
-            return {"data": asdict(await client.health())}
-        if case["call"] == "round_trip":
-            tokens = await client.tokenize(case["data"], **options)
-            return {"tokens": tokens, "data": await client.detokenize(tokens, **options)}
-        return shown(case["call"], await getattr(client, case["call"])(case["data"], **options))
-
-
-def shown(call: str, answer: Any) -> dict[str, Any]:
-    if call == "detokenize_lenient":
-        unapplied = [one._asdict() for one in answer.unapplied]
-        return {"data": answer.data, "unapplied": unapplied}
-    return {"tokens" if call == "tokenize" else "data": answer}
+            tokens = await call("tokenize", case["data"])
+            return {"tokens": tokens, "data": await call("detokenize", tokens)}
+        answer = await call(case["call"], case["data"])
+        if case["call"] == "detokenize_lenient":
+            unapplied = [one._asdict() for one in answer.unapplied]
+            return {"data": answer.data, "unapplied": unapplied}
+        return {"tokens" if case["call"] == "tokenize" else "data": answer}
+    finally:
+        await client.aclose() if kind == "async" else client.close()
 
 
 def error_of(error: Exception) -> dict[str, Any]:
@@ -69,7 +59,7 @@ def main(path: str, kind: str) -> None:
         cases = json.load(file)
     for case in cases:
         try:
-            outcome = asyncio.run(run_async(case)) if kind == "async" else run(case)
+            outcome = asyncio.run(run(case, kind))
         except Exception as error:
             outcome = {"error": error_of(error)}
         print(json.dumps({"name": case["name"], **outcome}))

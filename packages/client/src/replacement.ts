@@ -1,8 +1,9 @@
-import { type Batch, batchesOf, RECORD, RECORDS, VALUES } from './batches.ts';
+import { type Batch, batchesOf, type Counted } from './batches.ts';
 import type { Call } from './call.ts';
 import {
   answerAt,
   copyAt,
+  jsonOf,
   memberOf,
   type Place,
   pathTo,
@@ -43,7 +44,7 @@ export async function replaceStrings(
 ): Promise<Outcome> {
   const replaced = new Map<unknown, string | null>();
   const reasons = new Map<unknown, Unapplied['reason']>();
-  const batches = batchesOf(call, new Set(places.map(valueAt)), VALUES);
+  const batches = batchesOf(call, '{"data":{"values":[', valuesAt(places), ']}}');
   await inTurn(call, batches, async ({ items, body }) => {
     const valueIn = (path: string) => items[Number(VALUE.exec(path)?.[1])];
     const pathFor = (path: string) => {
@@ -65,19 +66,28 @@ export async function replaceStrings(
   return { data: valueAt(root), unapplied };
 }
 
+function* valuesAt(places: readonly Place[]): Generator<Counted<unknown>> {
+  // The service refuses what is no string.
+  for (const value of new Set(places.map(valueAt)))
+    yield [value, typeof value === 'string' ? JSON.stringify(value) : jsonOf(value), 1];
+}
+
 /** Replaces what the policy names in a record, or in a list of records, which can be split. */
 export async function replaceRecords(call: Call, data: object): Promise<Outcome> {
   const isList = Array.isArray(data);
   // Array.map would skip the holes of a sparse list.
   const root = rootOf(isList ? [...data] : data);
   const places = isList ? Array.from(data, (_, i) => placeIn(root, i)) : [root];
-  const records = places.map((place) => {
-    const strings = copyAt(place).filter((one) => typeof valueAt(one) === 'string');
-    return { place, strings };
-  });
+  const records = places.map((place) => ({
+    place,
+    strings: copyAt(place).filter((one) => typeof valueAt(one) === 'string'),
+  }));
+  function* counted(): Generator<Counted<(typeof records)[number]>> {
+    for (const one of records) yield [one, jsonOf(valueAt(one.place)), one.strings.length];
+  }
+  const [head, tail] = isList ? ['{"data":[', ']}'] : ['{"data":', '}'];
   const left: Unapplied[][] = [];
-  const batches = batchesOf(call, records, isList ? RECORDS : RECORD);
-  await inTurn(call, batches, async ({ items, from, body }) => {
+  await inTurn(call, batchesOf(call, head!, counted(), tail!), async ({ items, from, body }) => {
     const pathFor = (path: string) =>
       path.replace(/^data\[(\d+)\]/, (_, i) => `data[${from + Number(i)}]`);
     const reply = await send(call, body, pathFor);

@@ -72,22 +72,16 @@ test.each<[string, Way]>([
   ['a refusal', { fetch: refused, end: { status: 404 } }],
   [
     'a refusal of one, while others have no answer',
-    {
-      ...{ fetch: turns(refused, silent), end: { status: 404 } },
-    },
+    { fetch: turns(refused, silent), end: { status: 404 } },
   ],
   [
     'a refusal of one, while others pause',
-    {
-      ...{ fetch: turns(refused, limited), end: { status: 404 } },
-    },
+    { fetch: turns(refused, limited), end: { status: 404 } },
   ],
   ['its deadline', { fetch: silent, timeoutMs: 10, end: TIMEOUT }],
   [
     'its deadline, while no API key comes',
-    {
-      ...{ fetch: right, apiKey: never, timeoutMs: 10, end: TIMEOUT },
-    },
+    { fetch: right, apiKey: never, timeoutMs: 10, end: TIMEOUT },
   ],
   ['an API key that is none', { fetch: right, apiKey: async () => '', end: { name: 'TypeError' } }],
   ['a pause that is too long', { fetch: limited, timeoutMs: 1_000, end: { status: 429 } }],
@@ -97,9 +91,7 @@ test.each<[string, Way]>([
   ['its signal, at a retry', { fetch: limited, abort: 'at the retry', end: ABORTED }],
   [
     'its signal, while no API key comes',
-    {
-      ...{ fetch: right, apiKey: never, abort: 'meanwhile', end: ABORTED },
-    },
+    { fetch: right, apiKey: never, abort: 'meanwhile', end: ABORTED },
   ],
 ])('a call that ends by %s leaves no timer, no request and no retry', async (_, way) => {
   const timers = vi.spyOn(globalThis, 'setTimeout');

@@ -19,23 +19,8 @@ from .errors import (
 )
 
 __all__ = [
-    "AsyncStandin",
-    "DetokenizedText",
-    "ForbiddenError",
-    "Health",
-    "InvalidValueError",
-    "Lenient",
-    "LimitError",
-    "PolicyField",
-    "PolicyInForce",
-    "Retry",
-    "Span",
-    "Standin",
-    "StandinError",
-    "TimeoutError",
-    "TokenizedText",
-    "Unapplied",
-    "UnappliedSpan",
-    "UnauthorizedError",
+    "AsyncStandin", "DetokenizedText", "ForbiddenError", "Health", "InvalidValueError", "Lenient",
+    "LimitError", "PolicyField", "PolicyInForce", "Retry", "Span", "Standin", "StandinError",
+    "TimeoutError", "TokenizedText", "Unapplied", "UnappliedSpan", "UnauthorizedError",
     "UnavailableError",
 ]

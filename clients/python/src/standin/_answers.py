@@ -63,46 +63,31 @@ _CODE = re.compile(r"[a-z_]{1,40}")
 # the API key.
 _DETAILS = {
     "internal_error": r"[a-z ]{1,100}",
-    "forbidden": (
-        r"this client may not (tokenize|detokenize|lookup); an operator can allow it:"
-        r" standin client update CLIENT --can [a-z,]{1,40}"
-        rf"|{_NO_RIGHT.pattern}"
-    ),
-    "not_found": (
-        r"no such path; the paths are (/[a-z0-9/]{1,30}(, | and |)){1,12}"
-        r"|the vault has no policy; an operator can apply one: standin policy apply FILE"
-    ),
-    "precondition_failed": (
-        r"the policy in force is not the one of If-Match;"
-        r" GET /api/v1/policy answers with its ETag"
-    ),
+    "forbidden": r"this client may not (tokenize|detokenize|lookup); an operator can allow it:"
+    rf" standin client update CLIENT --can [a-z,]{{1,40}}|{_NO_RIGHT.pattern}",
+    "not_found": r"no such path; the paths are (/[a-z0-9/]{1,30}(, | and |)){1,12}"
+    r"|the vault has no policy; an operator can apply one: standin policy apply FILE",
+    "precondition_failed": r"the policy in force is not the one of If-Match;"
+    r" GET /api/v1/policy answers with its ETag",
     "method_not_allowed": r"this path takes [A-Z, ]{3,40}",
-    "payload_too_large": (
-        r"the body has more than \d{1,10} bytes \(BODY_LIMIT\); send fewer values in a request"
-    ),
-    "unsupported_media_type": (
-        r"send one header Content-Type: application/json \(UTF-8\), and no Content-Encoding"
-    ),
+    "payload_too_large": r"the body has more than \d{1,10} bytes \(BODY_LIMIT\);"
+    r" send fewer values in a request",
+    "unsupported_media_type": r"send one header Content-Type: application/json \(UTF-8\),"
+    r" and no Content-Encoding",
 }
 
 # Statuses of a temporary failure, of the service or of a proxy before it.
 _PASSING = {408, 429, 502, 503, 504}
 
 _REMEDIES = {
-    401: (
-        "the API key is unknown, expired or revoked;"
-        " issue another with standin api-key issue --client NAME"
-    ),
+    401: "the API key is unknown, expired or revoked;"
+    " issue another with standin api-key issue --client NAME",
     404: "is url the address of the service itself?",
-    412: (
-        "the vault has no policy, or another one since the call began; apply one, call again,"
-        " or leave out policy=True"
-    ),
+    412: "the vault has no policy, or another one since the call began; apply one, call again,"
+    " or leave out policy=True",
     413: "lower max_bytes, or raise BODY_LIMIT of the service",
-    429: (
-        "the client exceeded a limit, and the wait is longer than timeout_s;"
-        " send less, or raise timeout_s"
-    ),
+    429: "the client exceeded a limit, and the wait is longer than timeout_s;"
+    " send less, or raise timeout_s",
     503: "the service is overloaded or draining",
 }
 

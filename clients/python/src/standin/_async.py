@@ -9,8 +9,8 @@ from typing import Any, TypeVar, overload
 import httpx
 
 from ._answers import TIMED_OUT, Answer, NoAnswer, no_answer
-from ._call import Attempt, Given, Health, Steps, Work, one_request
-from ._client import AnyRecord, Client, Fields, Record, Seconds
+from ._call import Attempt, Call, Given, Health, Steps, Work
+from ._client import LENIENT, AnyRecord, Client, Fields, Record, Seconds
 from ._policy import PolicyInForce, policy_in_force
 from ._replace import Lenient
 from ._text import (
@@ -50,7 +50,7 @@ class AsyncStandin(Client[httpx.AsyncClient]):
         self, data: Record, *, fields: Fields = None, timeout_s: Seconds = None
     ) -> Lenient[Record]:
         """See `Standin`."""
-        return await self._run(self._replacing("detokenize", data, fields, timeout_s, True))
+        return await self._run(self._replacing("detokenize", data, fields, timeout_s, LENIENT))
 
     @overload
     async def lookup(self, data: list[str], *, timeout_s: Seconds = None) -> list[str | None]: ...
@@ -84,11 +84,11 @@ class AsyncStandin(Client[httpx.AsyncClient]):
         self, text: str, spans: Iterable[Span], *, timeout_s: Seconds = None
     ) -> TokenizedText:
         """See `Standin`."""
-        return await self._run(one_request(tokenize_text(self._call(TOKENIZE, timeout_s), text, spans)))
+        return await self._run(self._asking(TOKENIZE, timeout_s, tokenize_text, text, spans))
 
     async def detokenize_text(self, text: str, *, timeout_s: Seconds = None) -> DetokenizedText:
         """See `Standin`."""
-        return await self._run(one_request(detokenize_text(self._call(DETOKENIZE, timeout_s), text)))
+        return await self._run(self._asking(DETOKENIZE, timeout_s, detokenize_text, text))
 
     async def detokenize_stream(
         self, chunks: AsyncIterable[str], *, timeout_s: Seconds = None
@@ -97,7 +97,7 @@ class AsyncStandin(Client[httpx.AsyncClient]):
         rest = ""
         async for chunk in chunks:
             text, rest = await self._run(
-                one_request(detokenize_piece(self._call(DETOKENIZE, timeout_s), rest + chunk))
+                self._asking(DETOKENIZE, timeout_s, detokenize_piece, rest + chunk)
             )
             if text:
                 yield text
@@ -106,11 +106,11 @@ class AsyncStandin(Client[httpx.AsyncClient]):
 
     async def policy_in_force(self, *, timeout_s: Seconds = None) -> PolicyInForce:
         """See `Standin`."""
-        return await self._run(one_request(policy_in_force(self._call("policy", timeout_s))))
+        return await self._run(self._asking("policy", timeout_s, policy_in_force))
 
     async def health(self, *, timeout_s: Seconds = None) -> Health:
         """See `Standin`."""
-        return await self._run(one_request(self._call("health", timeout_s).health()))
+        return await self._run(self._asking("health", timeout_s, Call.health))
 
     async def aclose(self) -> None:
         """Closes the connections. The next call opens others."""

@@ -7,14 +7,16 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-from ._call import Call, Work
+from ._call import Call, Steps, Work, one_request
 from ._data import copy_at, refused, root_of
 from ._fields import places_at
-from ._options import Retry, check_settings
+from ._options import Retry, Settings, check_credential, check_timeout, check_url, check_whole
 from ._replace import Lenient, replace_records, replace_strings
 
 Http = TypeVar("Http")
+T = TypeVar("T")
 Same = TypeVar("Same", bound="Client[Any]")
+LENIENT = "handling=lenient"
 Fields = Sequence[str] | None
 Seconds = float | None
 # Any dict or list. A TypedDict is a Mapping, too.
@@ -64,8 +66,17 @@ class Client(Generic[Http]):
 
         Raises ValueError with the option and the remedy, never with the API key.
         """
-        self._settings = check_settings(
-            url, api_key, timeout_s, max_values, max_bytes, concurrency, policy, on_retry
+        if not isinstance(policy, bool):
+            raise ValueError("policy: must be True or False")
+        self._settings = Settings(
+            url=check_url(url),
+            api_key=check_credential(api_key),
+            timeout_s=check_timeout(timeout_s),
+            max_values=check_whole("max_values", max_values, 1_000_000),
+            max_bytes=check_whole("max_bytes", max_bytes, 67_108_864),
+            concurrency=check_whole("concurrency", concurrency, 64),
+            policy=policy,
+            on_retry=on_retry or (lambda _: None),
         )
         self._given_http = http
 
@@ -83,25 +94,29 @@ class Client(Generic[Http]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._settings.url!r})"
 
-    def _call(
-        self, operation: str, timeout_s: Seconds, headers: dict[str, str] | None = None
-    ) -> Call:
-        return Call(self._settings, operation, timeout_s, headers)
+    def _asking(
+        self, operation: str, timeout_s: Seconds, ask: Callable[..., Steps[T]], *given: object
+    ) -> Work[T]:
+        return one_request(ask(Call(self._settings, operation, timeout_s), *given))
 
     def _replacing(
-        self, operation: str, data: Record, fields: Fields, timeout_s: Seconds, lenient: bool = False
+        self, operation: str, data: Record, fields: Fields, timeout_s: Seconds, prefer: str = ""
     ) -> Work[Lenient[Record]]:
         """Raises InvalidValueError and ValueError."""
         policy = self._settings.policy
         headers = {"If-Match": self._settings.policy_tag} if policy else {}
-        if lenient:
-            headers["Prefer"] = "handling=lenient"
-        call = self._call(operation, timeout_s, headers)
+        if prefer:
+            headers["Prefer"] = prefer
+        call = Call(self._settings, operation, timeout_s, headers)
+        root = root_of(data)
         if not isinstance(data, (dict, list)):
-            raise refused(root_of(data), "must be a dict or a list")
+            raise refused(root, "must be a dict or a list")
         if policy and fields is not None:
             raise ValueError("fields: leave them out, because the policy names the fields")
-        return replace_records(call, data) if policy else _of_strings(call, data, fields)
+        if policy:
+            return replace_records(call, root)
+        places = copy_at(root) if fields is None else places_at(root, fields)
+        return replace_strings(call, root, places)
 
     def _values(
         self, operation: str, values: Iterable[str], timeout_s: Seconds
@@ -109,10 +124,5 @@ class Client(Generic[Http]):
         """With a policy, values are of the kind `text`."""
         if isinstance(values, str):
             raise ValueError(f"{operation}_values: takes a list of strings, not one")
-        return _of_strings(self._call(operation, timeout_s), list(values), None)
-
-
-def _of_strings(call: Call, data: object, fields: Fields) -> Work[Lenient[Any]]:
-    root = root_of(data)
-    places = copy_at(root) if fields is None else places_at(root, fields)
-    return replace_strings(call, root, places)
+        root = root_of(list(values))
+        return replace_strings(Call(self._settings, operation, timeout_s), root, copy_at(root))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +12,6 @@ from .errors import ForbiddenError, InvalidValueError, in_terms_of
 
 # Each slice is a call with a deadline of its own.
 SLICE = 20_000
-SECONDS_BETWEEN_LINES = 5.0
 
 # Also the words of the progress.
 TOKENIZE = "tokenize"
@@ -104,30 +101,13 @@ def _value_in(record: Any, path: list[Step]) -> str:
 
 @contextmanager
 def _progress(title: str, total: int, is_shown: bool) -> Iterator[Callable[[int], object]]:
-    """A bar of tqdm if that is installed, else lines on standard error."""
-    if not is_shown:
-        yield lambda _: None
-        return
+    """A bar of tqdm, if that is installed."""
     try:
         from tqdm import tqdm
     except ImportError:
-        yield _Lines(title, total).advance
+        is_shown = False
+    if not is_shown:
+        yield lambda _: None
         return
     with tqdm(total=total, desc=title, unit=" values", unit_scale=True) as bar:
         yield bar.update
-
-
-class _Lines:
-    def __init__(self, title: str, total: int) -> None:
-        self._title = title
-        self._total = total
-        self._done = 0
-        self._last_s = time.monotonic()
-
-    def advance(self, count: int) -> None:
-        self._done += count
-        now_s = time.monotonic()
-        if self._done < self._total and now_s - self._last_s < SECONDS_BETWEEN_LINES:
-            return
-        self._last_s = now_s
-        print(f"{self._title}: {self._done:,} of {self._total:,} values", file=sys.stderr)

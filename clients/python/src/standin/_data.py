@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -73,7 +73,7 @@ def copy_at(place: Place, depth: int = 1) -> list[Place]:
     for what JSON would change.
     """
     given = place.value
-    if given is None or isinstance(given, (str, bool, int)) or _is_finite(given):
+    if given is None or isinstance(given, (str, int)) or _is_finite(given):
         return [place]
     if depth > MAX_DEPTH:
         raise refused(place, f"is nested deeper than {MAX_DEPTH} levels")
@@ -125,56 +125,29 @@ class Batch(Generic[T]):
     body: bytes
 
 
-class Record(NamedTuple):
-    """A copy of a record, and the places of its strings."""
-
-    place: Place
-    strings: list[Place]
-
-
-@dataclass(frozen=True)
-class Form(Generic[T]):
-    """How a list of items is sent."""
-
-    head: bytes
-    tail: bytes
-    json_of: Callable[[T], bytes]
-    count_of: Callable[[T], int]
-    """How many values of an item the service may have to replace."""
-
-
-VALUES: Form[Any] = Form(b'{"data":{"values":[', b"]}}", to_json, lambda _: 1)
-
-
-def records_form(is_list: bool) -> Form[Record]:
-    """With a policy, the service takes a record or a list of records."""
-    head, tail = (b'{"data":[', b"]}") if is_list else (b'{"data":', b"}")
-    return Form(head, tail, lambda one: to_json(one.place.value), lambda one: len(one.strings))
-
-
 # Each look-up confirms a guess, so the service takes few in a request.
 MAX_LOOKUPS = 100
 
 
-def batches_of(call: Call, items: Iterable[T], form: Form[T]) -> Iterator[Batch[T]]:
-    """Splits lazily. An item that is too large by itself gets a batch of its own."""
+def batches_of(
+    call: Call, head: bytes, items: Iterable[tuple[T, bytes, int]], tail: bytes
+) -> Iterator[Batch[T]]:
+    """Splits lazily. An item that is too large by itself gets a batch of its own.
+
+    `items`: each with its JSON, and the number of values that the service may replace in it.
+    """
     max_values, max_bytes = call.settings.max_values, call.settings.max_bytes
     if call.operation == "lookup":
         max_values = min(max_values, MAX_LOOKUPS)
     # Each item counts with its comma; the last item has none.
-    empty_bytes = len(form.head) + len(form.tail) - 1
+    empty_bytes = len(head) + len(tail) - 1
     batch: list[T] = []
     written: list[bytes] = []
     start, values, size = 0, 0, empty_bytes
-
-    def made() -> Batch[T]:
-        return Batch(batch, start, form.head + b",".join(written) + form.tail)
-
-    for item in items:
-        text, count = form.json_of(item), form.count_of(item)
+    for item, text, count in items:
         more = len(text) + 1
         if batch and (values + count > max_values or size + more > max_bytes):
-            yield made()
+            yield Batch(batch, start, head + b",".join(written) + tail)
             start += len(batch)
             batch, written, values, size = [], [], 0, empty_bytes
         batch.append(item)
@@ -182,4 +155,4 @@ def batches_of(call: Call, items: Iterable[T], form: Form[T]) -> Iterator[Batch[
         values += count
         size += more
     if batch:
-        yield made()
+        yield Batch(batch, start, head + b",".join(written) + tail)

@@ -32,31 +32,6 @@ class Settings:
     """Of the only policy that may serve records; `*`: of any."""
 
 
-def check_settings(
-    url: str,
-    api_key: str | Callable[[], str],
-    timeout_s: float,
-    max_values: int,
-    max_bytes: int,
-    concurrency: int,
-    policy: bool,
-    on_retry: Callable[[Retry], None] | None,
-) -> Settings:
-    """Raises ValueError with the option and the remedy, never with the API key."""
-    if not isinstance(policy, bool):
-        raise ValueError("policy: must be True or False")
-    return Settings(
-        url=_url(url),
-        api_key=_credential(api_key),
-        timeout_s=check_timeout(timeout_s),
-        max_values=_whole("max_values", max_values, 1_000_000),
-        max_bytes=_whole("max_bytes", max_bytes, 67_108_864),
-        concurrency=_whole("concurrency", concurrency, 64),
-        policy=policy,
-        on_retry=on_retry or (lambda _: None),
-    )
-
-
 MAX_TIMEOUT_S = 2_147_483
 
 
@@ -70,13 +45,13 @@ def check_timeout(given: float) -> float:
     )
 
 
-def _whole(name: str, given: int, most: int) -> int:
+def check_whole(name: str, given: int, most: int) -> int:
     if type(given) is int and 1 <= given <= most:
         return given
     raise ValueError(f"{name}: must be a whole number from 1 to {most}")
 
 
-def _url(text: str) -> str:
+def check_url(text: str) -> str:
     parts = _split(text)
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("url: must be like http://127.0.0.1:8080 or https://standin.example.com")
@@ -101,7 +76,7 @@ def _split(text: object) -> SplitResult | None:
     return parts
 
 
-def _credential(given: str | Callable[[], str]) -> Callable[[], str]:
+def check_credential(given: str | Callable[[], str]) -> Callable[[], str]:
     if callable(given):
         return lambda: _api_key(given())
     key = _api_key(given)

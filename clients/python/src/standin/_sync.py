@@ -13,8 +13,8 @@ from typing import Any, TypeVar, overload
 import httpx
 
 from ._answers import TIMED_OUT, Answer, NoAnswer, no_answer
-from ._call import Attempt, Given, Health, Steps, Work, one_request
-from ._client import AnyRecord, Client, Fields, Record, Seconds
+from ._call import Attempt, Call, Given, Health, Steps, Work
+from ._client import LENIENT, AnyRecord, Client, Fields, Record, Seconds
 from ._policy import PolicyInForce, policy_in_force
 from ._replace import Lenient
 from ._text import (
@@ -66,7 +66,7 @@ class Standin(Client[httpx.Client]):
 
         The answer lists their places.
         """
-        return self._run(self._replacing("detokenize", data, fields, timeout_s, True))
+        return self._run(self._replacing("detokenize", data, fields, timeout_s, LENIENT))
 
     @overload
     def lookup(self, data: list[str], *, timeout_s: Seconds = None) -> list[str | None]: ...
@@ -97,14 +97,14 @@ class Standin(Client[httpx.Client]):
 
         The vault needs a policy.
         """
-        return self._run(one_request(tokenize_text(self._call(TOKENIZE, timeout_s), text, spans)))
+        return self._run(self._asking(TOKENIZE, timeout_s, tokenize_text, text, spans))
 
     def detokenize_text(self, text: str, *, timeout_s: Seconds = None) -> DetokenizedText:
         """A text with the value in place of each token, in one request.
 
         Unknown tokens, and values that the client may not see, stay.
         """
-        return self._run(one_request(detokenize_text(self._call(DETOKENIZE, timeout_s), text)))
+        return self._run(self._asking(DETOKENIZE, timeout_s, detokenize_text, text))
 
     def detokenize_stream(
         self, chunks: Iterable[str], *, timeout_s: Seconds = None
@@ -117,7 +117,7 @@ class Standin(Client[httpx.Client]):
         rest = ""
         for chunk in chunks:
             text, rest = self._run(
-                one_request(detokenize_piece(self._call(DETOKENIZE, timeout_s), rest + chunk))
+                self._asking(DETOKENIZE, timeout_s, detokenize_piece, rest + chunk)
             )
             if text:
                 yield text
@@ -129,11 +129,11 @@ class Standin(Client[httpx.Client]):
 
         Raises StandinError with the code `not_found` when the vault has no policy.
         """
-        return self._run(one_request(policy_in_force(self._call("policy", timeout_s))))
+        return self._run(self._asking("policy", timeout_s, policy_in_force))
 
     def health(self, *, timeout_s: Seconds = None) -> Health:
         """Asks the service for its health, once. Status `error` does not raise."""
-        return self._run(one_request(self._call("health", timeout_s).health()))
+        return self._run(self._asking("health", timeout_s, Call.health))
 
     def close(self) -> None:
         """Closes the connections. The next call opens others."""
@@ -156,12 +156,14 @@ class Standin(Client[httpx.Client]):
         return work.result()
 
     def _run_together(self, requests: Iterator[Steps[None]]) -> None:
-        http = self._http()
-        shared = _Shared(requests)
-        ended = threading.Event()
+        http, lock, ended = self._http(), threading.Lock(), threading.Event()
+
+        def next_steps() -> Steps[None] | None:
+            with lock:
+                return next(requests, None)
 
         def work_off() -> None:
-            while not ended.is_set() and (steps := shared.next()) is not None:
+            while not ended.is_set() and (steps := next_steps()) is not None:
                 _drive(steps, http, ended)
 
         count = self._settings.concurrency
@@ -182,18 +184,6 @@ class Standin(Client[httpx.Client]):
             self._own_http = httpx.Client(trust_env=False)
             self._pid = os.getpid()
         return self._own_http
-
-
-class _Shared:
-    """An iterator that several threads may ask."""
-
-    def __init__(self, steps: Iterator[Steps[None]]) -> None:
-        self._steps = steps
-        self._lock = threading.Lock()
-
-    def next(self) -> Steps[None] | None:
-        with self._lock:
-            return next(self._steps, None)
 
 
 def _drive(steps: Steps[None], http: httpx.Client, ended: threading.Event) -> None:

@@ -50,7 +50,6 @@ class DetokenizedText:
 
 TOKENIZE = "text/tokenize"
 DETOKENIZE = "text/detokenize"
-Answered = tuple[Answer, dict[str, Any], Any]
 _PLACE = re.compile(r"data\.text\[(\d{1,9}):(\d{1,9})\]", re.ASCII)
 
 
@@ -87,7 +86,7 @@ def detokenize_piece(call: Call, text: str) -> Steps[tuple[str, str]]:
     return data["text"], rest
 
 
-def _send(call: Call, request: dict[str, Any]) -> Steps[Answered]:
+def _send(call: Call, request: dict[str, Any]) -> Steps[tuple[Answer, dict[str, Any], Any]]:
     answer = yield from call.send(to_json({"data": request}))
     body = parse_body(answer.body)
     data = body.get("data")

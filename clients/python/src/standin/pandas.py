@@ -18,7 +18,7 @@ def tokenize(
 
     Index, types and missing values stay; the order of categories is lost. Sends each distinct
     value of a column once, 20,000 in a call, after a check of all columns. With a policy, the name
-    of the column is the path of its values. `progress`: on standard error.
+    of the column is the path of its values. `progress`: by tqdm, on standard error.
 
     Raises KeyError for no such column; InvalidValueError, ForbiddenError whose path is the column;
     ValueError for an invalid argument; StandinError.

@@ -13,7 +13,7 @@ def tokenize(column: str | pl.Expr, client: Standin, *, progress: bool = False) 
     """An expression of tokens for a column of strings or categories: `pl.String`.
 
     Nulls stay null. Sends each distinct value once, 20,000 in a call. With a policy, the name of
-    the column is the path of its values. `progress`: on standard error.
+    the column is the path of its values. `progress`: by tqdm, on standard error.
     Raises StandinError and ValueError when the expression is evaluated; Polars 1.0 tells them as
     its ComputeError.
     """
