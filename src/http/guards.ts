@@ -161,7 +161,7 @@ export function overLimit(context: ServerContext, { state }: Admission): CallerE
 
 function checkMedia({ headers, rawHeaders }: IncomingMessage, bodyLimit: number): void {
   const { 'content-type': type, 'content-encoding': encoding, 'content-length': length } = headers;
-  if (type !== 'application/json' && !isJson(type)) throw new CallerError('unsupported_media_type');
+  if (!isJson(type)) throw new CallerError('unsupported_media_type');
   // Node keeps the first of two, but a proxy may have used the other.
   if (countOf(rawHeaders, 'content-type') > 1) throw new CallerError('unsupported_media_type');
   if (encoding !== undefined && encoding !== 'identity')

@@ -192,23 +192,22 @@ export async function readJson(request: IncomingMessage, maxBytes: number): Prom
   return Buffer.concat(chunks);
 }
 
+const MAX_SIGN_IN_BYTES = 4_096;
+
 /**
  * The token of a sign-in.
+ * @param wanted the token that it must be, in words
  * @throws Refusal
  */
-export async function readToken(
-  request: IncomingMessage,
-  maxBytes: number,
-  remedy: string,
-): Promise<string> {
-  const body = await readJson(request, maxBytes);
+export async function readToken(request: IncomingMessage, wanted: string): Promise<string> {
+  const body = await readJson(request, MAX_SIGN_IN_BYTES);
   try {
     const { token } = parseObject(body, 'a JSON object').json;
     if (typeof token === 'string') return token;
   } catch {
     // Refused below, like every other wrong body.
   }
-  throw new Refusal(400, 'bad_request', remedy);
+  throw new Refusal(400, 'bad_request', `Send {"token": "..."} with ${wanted}.`);
 }
 
 function answer(

@@ -7,8 +7,6 @@ import { checkNotEmbedded, checkSameOrigin } from '../access.ts';
 import { answerJson, type Refusal, type Route, readToken } from '../server.ts';
 import type { AdminAccess } from './access.ts';
 
-const MAX_BODY_BYTES = 4_096;
-
 interface AdminSignInOptions {
   readonly access: AdminAccess;
   readonly onAct: (entry: AdminEntry) => Promise<void> | undefined;
@@ -25,11 +23,7 @@ export function adminSignInRoutes({ access, onAct, onStranger }: AdminSignInOpti
     },
     POST: async (request, response) => {
       checkSameOrigin(request);
-      const token = await readToken(
-        request,
-        MAX_BODY_BYTES,
-        'Send {"token": "..."} with a token of ADMIN_TOKEN.',
-      );
+      const token = await readToken(request, 'a token of ADMIN_TOKEN');
       const { remoteAddress } = request.socket;
       const name = checked(access, token, remoteAddress, response, onStranger);
       await onAct(entryOf(name, remoteAddress));

@@ -20,7 +20,6 @@ import type { EventStreams } from './events.ts';
 import type { PlaygroundForwarder } from './playground-forwarder.ts';
 import type { PolicyInForce } from './policy-in-force.ts';
 
-const MAX_SIGN_IN_BYTES = 4_096;
 /** The page with its header, which asks for a sign-in where one is needed. */
 const REFERENCE_VIEW = '/#/reference';
 
@@ -124,11 +123,7 @@ async function signIn(
   response: ServerResponse,
 ): Promise<void> {
   checkSameOrigin(request);
-  const token = await readToken(
-    request,
-    MAX_SIGN_IN_BYTES,
-    'Send {"token": "..."} with the OPS_TOKEN.',
-  );
+  const token = await readToken(request, 'the OPS_TOKEN');
   // Without OPS_TOKEN, everybody who can connect is signed in.
   if (access.sessions === undefined) return void response.writeHead(204).end();
   if (!access.tries.take(request.socket.remoteAddress)) {
