@@ -152,7 +152,7 @@ function refuse(c: OpsContext, { status, code, message }: Refusal): Response {
   }
   if (status === 401)
     outgoing.setHeader('WWW-Authenticate', `Bearer realm="standin ${isAdmin ? 'admin' : 'ops'}"`);
-  if (status === 429 || (isAdmin && status === 503)) outgoing.setHeader('Retry-After', 1);
+  if (status === 429 || status === 503) outgoing.setHeader('Retry-After', 1);
   const isJson = isAdmin || c.req.path.startsWith('/console/');
   const text = isJson ? JSON.stringify({ error: code, message }) : `${message}\n`;
   return c.body(text, status as ContentfulStatusCode, {

@@ -1,5 +1,4 @@
 import { existsSync } from 'node:fs';
-import { request } from 'node:http';
 import { join } from 'node:path';
 import { Hono } from 'hono';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -243,15 +242,9 @@ test.runIf(process.platform === 'linux')(
   },
 );
 
-function signInFrom(localAddress: string, token: string): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const options = { method: 'POST', headers: JSON_TYPE, localAddress, agent: false } as const;
-    const sent = request(`${guarded.opsUrl}/console/session`, options, (response) =>
-      response.resume().once('end', () => resolve(response.statusCode!)),
-    );
-    sent.on('error', reject);
-    sent.end(JSON.stringify({ token }));
-  });
+async function signInFrom(localAddress: string, token: string): Promise<number> {
+  const url = `${guarded.opsUrl}/console/session`;
+  return (await ask(url, 'POST', JSON_TYPE, JSON.stringify({ token }), localAddress)).status;
 }
 
 test.each([

@@ -29,10 +29,7 @@ export async function admin(
     ...headers,
   };
   const text = body === undefined ? undefined : JSON.stringify(body);
-  const length = {
-    ...(text === undefined ? {} : { 'content-length': `${Buffer.byteLength(text)}` }),
-  };
-  const answer = await ask(`${opsUrl}/admin/v1${path}`, method, { ...sent, ...length }, text);
+  const answer = await ask(`${opsUrl}/admin/v1${path}`, method, sent, text);
   return { ...answer, body: answer.text === '' ? undefined : JSON.parse(answer.text) };
 }
 
