@@ -1,9 +1,9 @@
 import type { ValidateFunction } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { OpenApiDocument } from '#openapi';
-import { UNSTATED_RULES } from '../../packages/openapi/src/introduction.ts';
-import { factsOf } from '../../src/http/openapi.ts';
+import type { OpenApiDocument } from '../../src/openapi/document.ts';
+import { UNSTATED_RULES } from '../../src/openapi/introduction.ts';
+import { factsOf } from '../../src/openapi/service-facts.ts';
 import { DocumentSchemas } from '../support/docs.ts';
 import { send } from '../support/http.ts';
 import { freePort } from '../support/processes.ts';

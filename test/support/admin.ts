@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'vitest';
-import type { AdminDocument } from '#openapi';
+import type { AdminDocument } from '../../src/openapi/admin-document.ts';
 import { DocumentSchemas } from './docs.ts';
 import { ask } from './ops.ts';
 import { kinds, makeRole, newPlace, type Place, runCli, runJson } from './service.ts';

@@ -49,15 +49,16 @@ const ROOMS: Record<string, readonly string[]> = {
   ],
   'log-output': [],
   log: ['errors', 'log-output', 'terminal'],
-  http: ['types', 'errors', 'policy', 'service', 'log', 'metrics', '#openapi'],
+  http: ['types', 'errors', 'policy', 'service', 'log', 'metrics'],
+  openapi: ['errors', 'http'],
   ops: [
     ...['types', 'errors', 'service', 'metrics', 'timeouts', 'options', 'policy', 'http'],
     'terminal',
-    ...['#console', '#openapi'],
+    ...['#console', 'openapi'],
   ],
   commands: [
     ...['#bulk', '#client', 'config', 'errors', 'http', 'main', 'service', 'terminal', 'types'],
-    ...['options', 'ops', 'policy', 'version', '#embedded', '#kek'],
+    ...['openapi', 'options', 'ops', 'policy', 'version', '#embedded', '#kek'],
   ],
   config: ['errors', 'memory', 'options', 'store', 'private-files', '#kek'],
   process: [
@@ -72,7 +73,7 @@ const ROOMS: Record<string, readonly string[]> = {
 };
 
 /** Rooms that the service imports by these names in package.json. */
-const OWN_PACKAGES = ['#bulk', '#client', '#console', '#embedded', '#kek', '#openapi'];
+const OWN_PACKAGES = ['#bulk', '#client', '#console', '#embedded', '#kek'];
 
 /** npm packages that only one room may import. */
 const PACKAGES: Record<string, readonly string[]> = {

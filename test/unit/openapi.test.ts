@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { openApiDocument } from '#openapi';
 import { SETTINGS } from '../../src/config/settings.ts';
 import { CALLER_ERRORS } from '../../src/errors.ts';
-import { documentText, factsOf } from '../../src/http/openapi.ts';
 import { METHODS } from '../../src/http/routes.ts';
+import { openApiDocument } from '../../src/openapi/document.ts';
+import { documentText, factsOf } from '../../src/openapi/service-facts.ts';
 import { DocumentSchemas, operationsOf, responseOf } from '../support/docs.ts';
 import { isOpenApi, lint, whatGeneratorsLose } from '../support/openapi.ts';
 

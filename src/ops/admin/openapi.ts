@@ -1,4 +1,4 @@
-import { type AdminDocument, adminDocument } from '#openapi';
+import { type AdminDocument, adminDocument } from '../../openapi/admin-document.ts';
 import type { AdminRoutes } from './call.ts';
 import { ADMIN_ERRORS } from './errors.ts';
 

@@ -11,7 +11,7 @@ import {
   type RecentRequestsShown,
 } from '#console';
 import { Unavailable } from '../../errors.ts';
-import { apiPages } from '../../http/openapi.ts';
+import { apiPages } from '../../openapi/service-facts.ts';
 import type { RecentRequests } from '../../service/recent-requests.ts';
 import { type Access, checkNotEmbedded, checkSameOrigin } from '../access.ts';
 import { answerJson, type OpsPage, Refusal, type Route, readToken } from '../server.ts';

@@ -1,3 +1,4 @@
+import { STRINGS_HEADER } from '../http/schema.ts';
 import { type ErrorKind, errorKinds } from './errors.ts';
 import { type Examples, errorExamples } from './examples.ts';
 import type { Facts, Schema } from './facts.ts';
@@ -15,8 +16,6 @@ const limitList = (count: string, seconds: string): string => {
   const item = `"(requests|detokenize|lookup|unknown-tokens)";${count}=\\d+;${seconds}=\\d+`;
   return `^${item}(, ${item})*$`;
 };
-
-export const STRINGS_HEADER = 'Standin-Strings';
 
 export const HEADERS = {
   'X-Request-Id': {

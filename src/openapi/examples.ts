@@ -1,4 +1,5 @@
-import type { Facts, FieldContent, OperationName } from './facts.ts';
+import type { FieldContent } from '../http/schema.ts';
+import type { Facts, OperationName } from './facts.ts';
 
 export interface Example {
   readonly summary: string;

@@ -1,7 +1,6 @@
-import { type Facts, openApiDocument, referenceHtml } from '#openapi';
 import { CALLER_ERRORS, INTERNAL_REASONS } from '../errors.ts';
-import type { InterfaceVersion } from './context.ts';
-import { METHODS } from './routes.ts';
+import type { InterfaceVersion } from '../http/context.ts';
+import { METHODS } from '../http/routes.ts';
 import {
   FORBIDDEN_NAME,
   LIMIT_CODES,
@@ -11,7 +10,10 @@ import {
   MAX_VALUE_BYTES,
   MESSAGES,
   SUCCESS,
-} from './schema.ts';
+} from '../http/schema.ts';
+import { openApiDocument } from './document.ts';
+import type { Facts } from './facts.ts';
+import { referenceHtml } from './reference.ts';
 
 /** The settings of a service that its document mentions. */
 interface DocumentSettings {

@@ -1,5 +1,6 @@
+import type { FieldContent, HealthFields } from '../http/schema.ts';
 import { type ErrorKind, errorKinds } from './errors.ts';
-import type { Facts, FieldContent, Schema } from './facts.ts';
+import type { Facts, Schema } from './facts.ts';
 
 /**
  * A reference to a schema of the document. Nothing may stand beside it, because generators of
@@ -80,7 +81,7 @@ function withUnapplied({ properties, ...schema }: Schema): Schema {
 }
 
 function health(status: 'ok' | 'error', description: string) {
-  return answer(description, {
+  const fields: Record<HealthFields, Schema> = {
     status: only(status),
     timestamp: { type: 'string', description: 'Time of the check, UTC.', format: 'date-time' },
     postgres: {
@@ -89,11 +90,9 @@ function health(status: 'ok' | 'error', description: string) {
       enum: ['ok', 'error'],
     },
     version: { type: 'string', description: 'Version of the interface.' },
-  });
+  };
+  return answer(description, fields);
 }
-
-/** The fields of /health. */
-export type HealthFields = keyof ReturnType<typeof health>['properties'];
 
 const MESSAGE: Schema = {
   type: 'string',

@@ -1,3 +1,5 @@
+import type { FieldContent } from '../http/schema.ts';
+
 /**
  * What the document says about a service. The service passes it, so that each fact is declared only
  * in the code that uses it.
@@ -32,9 +34,6 @@ export interface Limits {
 }
 
 export type OperationName = 'tokenize' | 'detokenize' | 'lookup';
-
-/** Content of a field in a successful answer. */
-export type FieldContent = 'data' | 'status' | 'request_id' | 'client_id';
 
 export interface ErrorFacts {
   readonly status: number;
