@@ -1,29 +1,12 @@
+import { DEFAULT_SETTINGS } from '../client-settings.ts';
 import type { Example } from './examples.ts';
 
 const AT = '2026-11-22T16:30:00.000Z';
 
-const SETTINGS = {
-  name: 'billing',
-  rate_limit: 200,
-  token_mode: 'deterministic',
-  can_tokenize: true,
-  can_detokenize: false,
-  can_lookup: false,
-  detokenize_limit: null,
-  lookup_limit: null,
-  unknown_token_limit: null,
-  time_to_live_s: null,
-  space: '',
-  subject: null,
-  disabled: false,
-};
-
 const CLIENT = {
-  client_id: 'standin_4907e74b8c583784ff4253cc',
-  ...SETTINGS,
-  created_at: AT,
-  disabled_at: null,
-  last_used_at: null,
+  ...{ client_id: 'standin_4907e74b8c583784ff4253cc', name: 'billing', ...DEFAULT_SETTINGS },
+  ...{ rate_limit: 200, can_detokenize: false, disabled: false },
+  ...{ created_at: AT, disabled_at: null, last_used_at: null },
 };
 
 const API_KEY = {

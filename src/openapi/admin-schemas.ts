@@ -1,3 +1,4 @@
+import { CLIENT_SETTINGS, schemaOf } from '../client-settings.ts';
 import type { Schema } from './facts.ts';
 import { ref } from './schemas.ts';
 
@@ -37,48 +38,10 @@ const timeOrNull = (description: string): Schema => ({
 });
 const readOnly = (schema: Schema): Schema => ({ ...schema, readOnly: true });
 
-const limit = (what: string, setting: string): Schema => ({
-  type: ['number', 'null'],
-  minimum: 0,
-  maximum: 1_000_000,
-  description: `${what} a second, with up to 3 decimals; 0: no limit; null: ${setting}.`,
-});
-
 const SETTINGS: Readonly<Record<string, Schema>> = {
-  name: {
-    ...text('What people and commands call it. PATCH changes it.'),
-    minLength: 1,
-    maxLength: 200,
-  },
-  rate_limit: limit('Requests', 'RATE_LIMIT'),
-  token_mode: {
-    ...text('Equal values get equal tokens, or a new token each time.'),
-    enum: ['deterministic', 'random'],
-  },
-  can_tokenize: flag('It may tokenize.'),
-  can_detokenize: flag('It may turn tokens back into values.'),
-  can_lookup: flag('It may look tokens up by value.'),
-  detokenize_limit: limit('Detokenize requests', 'DETOKENIZE_LIMIT'),
-  lookup_limit: limit('Look-up requests', 'LOOKUP_LIMIT'),
-  unknown_token_limit: limit('Unknown tokens', 'UNKNOWN_TOKEN_LIMIT'),
-  time_to_live_s: {
-    type: ['integer', 'null'],
-    minimum: 1,
-    maximum: 864_000_000,
-    description: 'Seconds for which its tokens are known; null: for ever.',
-  },
-  space: {
-    ...text('Its tokens are unknown outside this space; "": the default space. Never changes.'),
-    pattern: '^[A-Za-z0-9_-]{0,32}$',
-  },
-  subject: {
-    type: ['string', 'null'],
-    description:
-      'Callers may send a JWT with this JWT_CLIENT_CLAIM; null: no JWT. No space at its ends, and no character that controls a terminal or turns its text.',
-    pattern: '^\\S(.*\\S)?$',
-    minLength: 1,
-    maxLength: 512,
-  },
+  ...Object.fromEntries(
+    Object.entries(CLIENT_SETTINGS).map(([name, one]) => [name, schemaOf(one)]),
+  ),
   disabled: flag('Its API keys are refused.'),
 };
 
@@ -116,8 +79,8 @@ const WHERE: Readonly<Record<string, Schema>> = {
   },
   kind: { ...text('Look under this kind only. Missing: every kind.'), minLength: 1 },
   space: {
-    ...text('The space of the tokens. Missing: the default space.'),
-    pattern: '^[A-Za-z0-9_-]{0,32}$',
+    ...CLIENT_SETTINGS.space.schema,
+    description: 'The space of the tokens. Missing: the default space.',
   },
 };
 

@@ -1,7 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { invalid, type JsonObject } from '../../http/data.ts';
 import type { VaultOptions } from '../../options.ts';
-import { CLIENT_TEXTS } from '../../service/clients.ts';
 import type { ValueFinder } from '../../service/records/found-values.ts';
 import type { Forgetting } from '../../service/records/value-search.ts';
 import type { Vault } from '../../service/vault.ts';
@@ -130,32 +129,5 @@ export function textField(accepts: string, isFit: (text: string) => boolean): Fi
   return {
     accepts,
     read: (json) => (typeof json === 'string' && isFit(json) ? json : undefined),
-  };
-}
-
-export const spaceField = textField(
-  `"", or ${CLIENT_TEXTS.space.words}`,
-  (text) => text === '' || CLIENT_TEXTS.space.fits(text),
-);
-
-export function choice<const T extends string>(...choices: readonly T[]): Field<T> {
-  return {
-    accepts: choices.join(' or '),
-    read: (json) => choices.find((one) => one === json),
-  };
-}
-
-/** @param accepts in words */
-export function numberField(accepts: string, isFit: (number: number) => boolean): Field<number> {
-  return {
-    accepts,
-    read: (json) => (typeof json === 'number' && isFit(json) ? json : undefined),
-  };
-}
-
-export function orNull<T>({ accepts, read }: Field<T>): Field<T | null> {
-  return {
-    accepts: `${accepts}; or null`,
-    read: (json) => (json === null ? null : read(json)),
   };
 }

@@ -1,66 +1,29 @@
+import { CLIENT_SETTINGS, type Client, DEFAULT_SETTINGS } from '../../client-settings.ts';
 import { Conflict, NotFound } from '../../errors.ts';
 import { invalid } from '../../http/data.ts';
 import {
-  CLIENT_TEXTS,
   createClient,
-  DEFAULT_SETTINGS,
   getClient,
   listClients,
-  SETTING_BOUNDS,
   type UsedClient,
   updateClient,
 } from '../../service/clients.ts';
 import type { Vault } from '../../service/vault.ts';
-import { type Client, type Durable, restate } from '../../types.ts';
+import { type Durable, restate } from '../../types.ts';
 import {
   type AdminAnswer,
   type AdminCall,
   type AdminDone,
   type AdminParts,
   type AdminRoutes,
-  choice,
-  type Field,
   flag,
-  numberField,
-  orNull,
   readFields,
-  spaceField,
-  textField,
 } from './call.ts';
 import { refusal } from './errors.ts';
 import { checkMatch, etagOf } from './etags.ts';
 
-const { rate, timeToLiveS } = SETTING_BOUNDS;
-const THOUSAND = 1_000;
-
-const limit = orNull(
-  numberField(
-    `0 to ${rate}, with up to 3 decimals`,
-    (one) => one >= 0 && one <= rate && Math.round(one * THOUSAND) / THOUSAND === one,
-  ),
-);
-
-/** What a request can set. */
-const FIELDS = {
-  name: textField(CLIENT_TEXTS.name.words, CLIENT_TEXTS.name.fits),
-  rate_limit: limit,
-  token_mode: choice('deterministic', 'random'),
-  can_tokenize: flag,
-  can_detokenize: flag,
-  can_lookup: flag,
-  detokenize_limit: limit,
-  lookup_limit: limit,
-  unknown_token_limit: limit,
-  time_to_live_s: orNull(
-    numberField(
-      `1 to ${timeToLiveS}, a whole number`,
-      (one) => Number.isInteger(one) && one >= 1 && one <= timeToLiveS,
-    ),
-  ),
-  space: spaceField,
-  subject: orNull(textField(CLIENT_TEXTS.subject.words, CLIENT_TEXTS.subject.fits)),
-  disabled: flag,
-} satisfies Record<keyof typeof DEFAULT_SETTINGS | 'name' | 'disabled', Field<unknown>>;
+/** The fields of a request. */
+const FIELDS = { ...CLIENT_SETTINGS, disabled: flag };
 
 /** Of answers: a body that is one may have them. */
 const READ_ONLY = ['client_id', 'created_at', 'disabled_at', 'last_used_at'];
@@ -134,7 +97,7 @@ async function put(vault: Vault, clientPrefix: string, call: AdminCall): Promise
   }
   checkMatch(call.headers, undefined);
   if (name !== undefined && name !== named) throw invalid('name: must be the name in the path');
-  if (!CLIENT_TEXTS.name.fits(named))
+  if (FIELDS.name.read(named) === undefined)
     throw invalid(`path: the name must be ${FIELDS.name.accepts}`);
   try {
     const settings = { ...DEFAULT_SETTINGS, ...given, name: named };

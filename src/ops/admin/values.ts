@@ -1,3 +1,4 @@
+import { CLIENT_SETTINGS } from '../../client-settings.ts';
 import { checkText, invalid } from '../../http/data.ts';
 import { pathText } from '../../http/path.ts';
 import type { EveryKind } from '../../service/every-kind.ts';
@@ -13,7 +14,6 @@ import {
   type Field,
   flag,
   readFields,
-  spaceField,
   textField,
 } from './call.ts';
 
@@ -35,7 +35,7 @@ function texts(most: number): Field<readonly string[]> {
 
 const WHERE = {
   kind: textField('the name of a kind', (text) => text !== ''),
-  space: spaceField,
+  space: CLIENT_SETTINGS.space,
 };
 const LOOKUP = { values: texts(MAX_VALUES), ...WHERE };
 const FORGET = { tokens: texts(MAX_TOKENS), ...LOOKUP, dry_run: flag };
