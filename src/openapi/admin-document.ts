@@ -2,10 +2,9 @@ import { adminExample, errorExample } from './admin-examples.ts';
 import { ADMIN_OPERATIONS, type AdminOperationText } from './admin-operations.ts';
 import { adminSchemas } from './admin-schemas.ts';
 import type { OpenApiDocument } from './document.ts';
-import type { Examples } from './examples.ts';
-import type { Schema } from './facts.ts';
+import type { Examples } from './errors.ts';
 import { HEADERS } from './responses.ts';
-import { ref } from './schemas.ts';
+import { ref, type Schema } from './schemas.ts';
 
 /** What the admin document says about a service. */
 interface AdminFacts {

@@ -1,5 +1,5 @@
 import { DEFAULT_SETTINGS } from '../client-settings.ts';
-import type { Example } from './examples.ts';
+import type { Example } from './errors.ts';
 
 const AT = '2026-11-22T16:30:00.000Z';
 

@@ -1,6 +1,5 @@
 import { CLIENT_SETTINGS, schemaOf } from '../client-settings.ts';
-import type { Schema } from './facts.ts';
-import { ref } from './schemas.ts';
+import { ref, type Schema } from './schemas.ts';
 
 /** An object of an answer. Its fields are all required. */
 const answer = (description: string, properties: Readonly<Record<string, Schema>>): Schema => ({

@@ -1,13 +1,11 @@
 import type { OpenApiDocument } from './document.ts';
-import type { Examples } from './examples.ts';
-import type { Schema } from './facts.ts';
 import type { Operation } from './operations.ts';
 import type { Response } from './responses.ts';
 
 /** The document for people: HTML for a view of the console, which has its style. */
-export function referenceHtml(document: OpenApiDocument): string {
-  const { info, servers, components } = document;
-  const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+export function referenceHtml({ info, servers, components, paths }: OpenApiDocument): string {
+  const { url } = servers[0]!;
+  const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
   );
   const links = operations.map(
@@ -18,44 +16,29 @@ export function referenceHtml(document: OpenApiDocument): string {
 </nav>
 <div>
 <p>${info.title} API ${info.version}. ${info.summary}. For programs: <a href="/openapi.json" download>openapi.json</a> (OpenAPI 3.1).</p>
-<p>The service listens on <code>${servers[0]!.url}</code>.</p>
+<p>The service listens on <code>${url}</code>.</p>
 ${markdown(info.description)}
-${operations.map(({ path, method, operation }) =>
-  operationSection(document, path, method, operation),
+${operations.map(
+  ({ path, method, operation }) => html`<section>
+<h2 id="${operation.operationId}"><span class="method">${method.toUpperCase()}</span> ${path}</h2>
+<p><strong>${operation.summary}.</strong> ${inline(operation.description)}</p>
+<pre tabindex="0">${curlOf(url + path, operation)}</pre>
+<h3>Answers</h3>
+${Object.entries(operation.responses).map(([status, one]) =>
+  answerOf(status, '$ref' in one ? components.responses[nameOf(one.$ref)]! : one),
+)}
+</section>
+`,
 )}
 <h2 id="schemas">Schemas</h2>
-<p>Every field is always present.</p>
-${Object.entries(components.schemas).map(([name, schema]) => schemaSection(name, schema))}
+${Object.entries(components.schemas).map(
+  ([name, schema]) => html`<h3 id="${name}">${name}</h3>
+<pre tabindex="0">${JSON.stringify(schema, null, 2)}</pre>
+`,
+)}
 </div>
 `;
   return text;
-}
-
-function operationSection(
-  { components, servers }: OpenApiDocument,
-  path: string,
-  method: string,
-  operation: Operation,
-): Html {
-  const body = operation.requestBody;
-  const responses = Object.entries(operation.responses).map(([status, one]) =>
-    responseSection(status, '$ref' in one ? components.responses[nameOf(one.$ref)]! : one),
-  );
-  const request =
-    body === undefined
-      ? html``
-      : html`<h3>Request</h3>
-<p>${inline(body.description)} Schema: ${typeOf(body.content['application/json'].schema)}</p>
-${examplesOf(body.content['application/json'].examples)}`;
-  return html`<section>
-<h2 id="${operation.operationId}"><span class="method">${method.toUpperCase()}</span> ${path}</h2>
-<p><strong>${operation.summary}.</strong> ${inline(operation.description)}</p>
-<pre tabindex="0">${curlOf(servers[0]!.url + path, operation)}</pre>
-${request}
-<h3>Answers</h3>
-${responses}
-</section>
-`;
 }
 
 /** The first example as a command to paste. */
@@ -69,61 +52,23 @@ function curlOf(url: string, { requestBody: body, security }: Operation): string
   ].join('\n');
 }
 
-function responseSection(status: string, { description, headers, content }: Response): Html {
+function answerOf(status: string, { description, headers, content }: Response): Html {
   const { schema, examples } = content['application/json'];
-  const names = Object.keys(headers).map((name) => `\`${name}\``);
+  const name = nameOf(String(schema.$ref));
+  const shown = Object.values(examples).map(
+    ({ summary, value }) => html`<figure><figcaption>${summary}</figcaption>
+<pre tabindex="0">${JSON.stringify(value, null, 2)}</pre></figure>
+`,
+  );
   return html`<details${status.startsWith('2') ? html` open` : html``}>
 <summary><strong>${status}</strong> ${inline(description)}</summary>
-<p>Schema: ${typeOf(schema)}. Headers: ${inline(names.join(', '))}.</p>
-${examplesOf(examples)}
+<p>Schema: <a href="#${name}">${name}</a>. Headers: ${Object.keys(headers).join(', ')}.</p>
+${shown}
 </details>
 `;
 }
 
-function examplesOf(examples: Examples): Html[] {
-  return Object.values(examples).map(
-    ({ summary, value }) =>
-      html`<figure><figcaption>${summary}</figcaption>
-<pre tabindex="0">${JSON.stringify(value, null, 2)}</pre></figure>
-`,
-  );
-}
-
-function schemaSection(name: string, schema: Schema): Html {
-  const properties = Object.entries((schema.properties ?? {}) as Record<string, Schema>);
-  const rows = properties.map(
-    ([field, ofField]) => html`<tr><th scope="row"><code>${field}</code></th>
-<td>${typeOf(ofField)}</td>
-<td>${inline(String(ofField.description ?? ''))}</td></tr>
-`,
-  );
-  const table = html`<table><thead><tr>
-<th scope="col">Field</th><th scope="col">What</th><th scope="col">Meaning</th></tr></thead>
-<tbody>${rows}</tbody></table>`;
-  return html`<h3 id="${name}">${name}</h3>
-<p>${inline(String(schema.description ?? ''))} ${rows.length > 0 ? html`` : typeOf(schema)}</p>
-${rows.length > 0 ? table : html``}
-`;
-}
-
 const nameOf = (reference: string): string => reference.slice(reference.lastIndexOf('/') + 1);
-
-/** Describes a schema in a few words. */
-function typeOf(schema: Schema): Html {
-  if (typeof schema.$ref === 'string') {
-    const name = nameOf(schema.$ref);
-    return html`<a href="#${name}">${name}</a>`;
-  }
-  if (schema.const !== undefined) return html`<code>${JSON.stringify(schema.const)}</code>`;
-  if (schema.enum !== undefined) {
-    const choices = (schema.enum as readonly string[]).map((choice) => `\`${choice}\``);
-    return html`${inline(choices.join(', '))}`;
-  }
-  const more = ['format', 'pattern', 'minimum'].filter((word) => word in schema);
-  const bounds = more.map((word) => html`, ${word} <code>${String(schema[word])}</code>`);
-  const type = schema.not === undefined ? String(schema.type) : 'object or array';
-  return html`${type}${bounds}`;
-}
 
 /** Trusted HTML. All other text is escaped when it is inserted. */
 class Html {
