@@ -1,43 +1,15 @@
-import type { ClientOperation } from '../service/limits/client-limits.ts';
+import {
+  type Client,
+  LIMIT_COLUMNS,
+  type LimitColumn,
+  RIGHT_NAMES,
+  type RightName,
+  wordsOf,
+} from '../client-settings.ts';
 import { shown } from '../terminal.ts';
-import type { Client } from '../types.ts';
 import { time } from './command.ts';
 
-/** The limits: column, key of the option, what is counted, and the name in texts and tables. */
-export const LIMITS = [
-  {
-    column: 'rate_limit',
-    key: 'rateLimit',
-    counted: 'requests',
-    name: 'rate limit',
-    heading: 'RATE LIMIT',
-  },
-  {
-    column: 'detokenize_limit',
-    key: 'detokenizeLimit',
-    counted: 'detokenize requests',
-    name: 'detokenize limit',
-    heading: 'DETOKENIZE',
-  },
-  {
-    column: 'lookup_limit',
-    key: 'lookupLimit',
-    counted: 'look-up requests',
-    name: 'look-up limit',
-    heading: 'LOOK-UP',
-  },
-  {
-    column: 'unknown_token_limit',
-    key: 'unknownTokenLimit',
-    counted: 'unknown tokens',
-    name: 'unknown tokens',
-    heading: 'UNKNOWN TOKENS',
-  },
-] as const;
-
-export type Permissions = Pick<Client, `can_${ClientOperation}`>;
-
-export const OPERATIONS = ['tokenize', 'detokenize', 'lookup'] as const;
+type Permissions = Pick<Client, RightName>;
 
 /** @param clientId for a name that a shell would not take as one word */
 export function mayText(
@@ -55,14 +27,20 @@ export function mayText(
 export function describe(client: Client): string {
   const state =
     client.disabled_at === null ? 'enabled' : `disabled since ${time(client.disabled_at)}`;
-  const limits = LIMITS.map(({ name, column }) => `${name} ${rateText(client[column])}`);
+  const limits = LIMIT_COLUMNS.map(
+    (column) => `${wordsOf(column).toLowerCase()} ${rateText(client[column])}`,
+  );
   const jwt = client.subject === null ? '' : `, subject ${shown(client.subject)}`;
   return `${client.client_id}  ${shown(client.name)}: ${state}${jwt}, can ${canText(client)}, ${limits.join(', ')}, ${client.token_mode} tokens, time to live ${timeToLiveText(client.time_to_live_s)}`;
 }
 
 export function canText(client: Permissions): string {
-  return OPERATIONS.filter((operation) => client[`can_${operation}`]).join(',');
+  return RIGHT_NAMES.filter((right) => client[right])
+    .map((right) => right.slice('can_'.length))
+    .join(',');
 }
+
+export const headingOf = (column: LimitColumn) => wordsOf(column).toUpperCase();
 
 export function rateText(rateLimit: number | null): string {
   if (rateLimit === null) return 'default';

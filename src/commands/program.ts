@@ -101,7 +101,7 @@ function addOpenApi(program: Command): void {
       const url = `${tls === undefined ? 'http' : 'https'}://${host}:${PORT}`;
       const version = interfaceVersion ?? INTERFACE_VERSION;
       // Imported here, so that help does not wait for the document.
-      const { documentText } = await import('../http/openapi.ts');
+      const { documentText } = await import('../openapi/document.ts');
       process.stdout.write(documentText({ ...settings, INTERFACE_VERSION: version }, url));
     });
 }

@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Client } from '../client-settings.ts';
 import type { KindCounts } from '../metrics.ts';
 import type { Kind, PathNode, PolicyRules } from '../policy/rules.ts';
 import {
@@ -9,7 +10,7 @@ import {
   withMarks,
 } from '../service/threads/messages.ts';
 import { requestDeadline } from '../service/threads/vault-client.ts';
-import { type Client, DEFAULT_KIND, DEFAULT_SPACE, type Value } from '../types.ts';
+import { DEFAULT_KIND, DEFAULT_SPACE, type Value } from '../types.ts';
 import type { ServerContext } from './context.ts';
 import {
   collectFields,

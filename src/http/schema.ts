@@ -1,4 +1,3 @@
-import type { FieldContent } from '#openapi';
 import type { CallerErrorCode } from '../errors.ts';
 import type { ClientOperation } from '../service/limits/client-limits.ts';
 import { MAX_VALUE_BYTES } from '../service/value-bytes.ts';
@@ -26,6 +25,15 @@ export const MAX_DEPTH = 16;
 export const MAX_ANSWER_BODIES = 16;
 /** Careless code that copies an object with this name would change a prototype. */
 export const FORBIDDEN_NAME = '__proto__';
+
+/** Says how many strings were replaced, and how many passed in clear. */
+export const STRINGS_HEADER = 'Standin-Strings';
+
+/** The fields of /health, in order. */
+export type HealthFields = 'status' | 'timestamp' | 'postgres' | 'version';
+
+/** Content of a field in a successful answer. */
+export type FieldContent = 'data' | 'status' | 'request_id' | 'client_id';
 
 /** The fields of a successful answer, in order. */
 export const SUCCESS: Readonly<

@@ -61,11 +61,14 @@ const HEADERS = {
 
 /** The ops listener: for operators and their tools, never for callers. */
 export function createOpsServer(options: OpsServerOptions): Server {
-  const { tls, budget } = options;
+  const { tls, budget, onFailure } = options;
   const app = opsApp(options);
   const listener = (incoming: IncomingMessage, outgoing: ServerResponse) => {
     for (const [name, value] of Object.entries(HEADERS)) outgoing.setHeader(name, value);
-    void respond(app, incoming, outgoing).catch(() => outgoing.destroy());
+    respond(app, incoming, outgoing).catch((error) => {
+      onFailure(error);
+      outgoing.destroy();
+    });
   };
   // The callers' listener shares this event loop, so the same bounds hold here.
   const route = inTurn(listener, budget, MAX_IN_HAND, MAX_AHEAD);

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Context, Hono } from 'hono';
 import { parseObject } from '../http/data.ts';
-import { Refusal } from './errors.ts';
+import { refusal } from './errors.ts';
 
 /** What the handlers of the ops listener get: Hono's context, with Node's request and response. */
 export interface OpsEnv {
@@ -25,7 +25,7 @@ export function alreadySent(c: OpsContext): Response {
 export async function readJson(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
   const types = request.headersDistinct['content-type'] ?? [];
   if (types.length !== 1 || !/^application\/json *(;|$)/i.test(types[0]!)) {
-    throw new Refusal(415, 'unsupported_media_type', 'Send Content-Type: application/json.');
+    throw refusal('unsupported_media_type', 'Send Content-Type: application/json.');
   }
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -35,7 +35,7 @@ export async function readJson(request: IncomingMessage, maxBytes: number): Prom
     if (bytes <= maxBytes) chunks.push(chunk);
   }
   if (bytes > maxBytes) {
-    throw new Refusal(413, 'payload_too_large', `The body is larger than ${maxBytes} bytes.`);
+    throw refusal('payload_too_large', `The body is larger than ${maxBytes} bytes.`);
   }
   return Buffer.concat(chunks);
 }
@@ -51,5 +51,5 @@ export async function readToken({ env }: OpsContext, remedy: string): Promise<st
   } catch {
     // Refused below, like every other wrong body.
   }
-  throw new Refusal(400, 'bad_request', remedy);
+  throw refusal('bad_request', remedy);
 }

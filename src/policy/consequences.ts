@@ -1,5 +1,5 @@
 import { suggested } from '#bulk';
-import type { Client } from '../types.ts';
+import type { Client } from '../client-settings.ts';
 import { NO_POLICY } from './changes.ts';
 import { cut } from './document.ts';
 import {

@@ -302,13 +302,7 @@ function descriptorsOf({ config, log }: ListenerOptions): Descriptors {
 }
 
 function openClientLimits({ config, log }: ListenerOptions, buckets: Buckets): ClientLimits {
-  const defaults = {
-    requests: config.RATE_LIMIT,
-    detokenize: config.DETOKENIZE_LIMIT,
-    lookup: config.LOOKUP_LIMIT,
-    unknownTokens: config.UNKNOWN_TOKEN_LIMIT,
-  };
-  return new ClientLimits(buckets, defaults, (clientId, limit, refused) =>
+  return new ClientLimits(buckets, config.limits, (clientId, limit, refused) =>
     log.warn({ client_id: clientId, limit, refused }, 'a client is over its limit'),
   );
 }

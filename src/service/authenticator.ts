@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Client } from '../client-settings.ts';
 import { isApiKey } from '../crypto/api-key.ts';
 import type { Keyring } from '../crypto/keyring.ts';
 import { CallerError } from '../errors.ts';
 import type { ApiKeyStore, LiveApiKey, SubjectClient } from '../store/api-keys.ts';
 import { leaseMs, REQUEST_PATIENCE_MS } from '../timeouts.ts';
-import type { Client } from '../types.ts';
 import type { ApiKeyUse, ApiKeyUses } from './api-key-uses.ts';
 import { isJwt, type JwtVerifier } from './jwt/jwt-verifier.ts';
 

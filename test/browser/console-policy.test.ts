@@ -155,7 +155,7 @@ describe.skipIf(chromiumBin === undefined)('the console with a policy', () => {
       expect(commands).toContain(
         `standin client update ${support.client_id} --detokenize-limit 500`,
       );
-      expect(await tab.page.getByText('Tokenize per second', { exact: true }).count()).toBe(0);
+      expect(await tab.page.getByText('Rate limit per second', { exact: true }).count()).toBe(0);
       await isUsable();
     });
 

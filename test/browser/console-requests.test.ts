@@ -115,8 +115,8 @@ describe.skipIf(chromiumBin === undefined)('requests and clients in the console'
     await expect.poll(() => heading.textContent(), PATIENCE).toBe(NAME);
     const settings = tab.page.locator('.checks').filter({ visible: true });
     const text = async () => (await settings.textContent())!;
-    await expect.poll(text, PATIENCE).toContain('Tokenize per secondat most 50');
-    expect(await text()).not.toContain('Detokenize per second');
+    await expect.poll(text, PATIENCE).toContain('Rate limit per secondat most 50');
+    expect(await text()).not.toContain('Detokenize limit per second');
     const link = tab.page.getByRole('link', { name: 'Clients', exact: true });
     expect(await link.getAttribute('aria-current')).toBe('page');
     for (const theme of ['light', 'dark'] as const) {

@@ -27,7 +27,12 @@ export function ask(
   localAddress?: string,
 ): Promise<OpsAnswer> {
   return new Promise((resolve, reject) => {
-    const options = { method, headers, agent: false, ...(localAddress && { localAddress }) } as const;
+    const options = {
+      method,
+      headers,
+      agent: false,
+      ...(localAddress && { localAddress }),
+    } as const;
     const sent = request(url, options, (response) => {
       let text = '';
       response.on('data', (chunk) => {

@@ -33,6 +33,7 @@ const ROOMS: Record<string, readonly string[]> = {
   version: [],
   'private-files': ['errors'],
   terminal: [],
+  'client-settings': ['terminal', 'types'],
   timeouts: [],
   options: ['#kek'],
   memory: [],
@@ -40,26 +41,27 @@ const ROOMS: Record<string, readonly string[]> = {
   gauges: [],
   metrics: ['gauges', 'types', 'version'],
   shape: ['types'],
-  policy: ['types', 'shape', '#bulk'],
+  policy: ['client-settings', 'types', 'shape', '#bulk'],
   crypto: ['types'],
-  store: ['types', 'errors', 'batcher', 'timeouts'],
+  store: ['client-settings', 'types', 'errors', 'batcher', 'timeouts'],
   service: [
     ...['#embedded', '#kek', 'types', 'errors', 'shape', 'crypto', 'store', 'private-files'],
-    ...['terminal', 'batcher', 'options', 'policy', 'timeouts'],
+    ...['client-settings', 'terminal', 'batcher', 'options', 'policy', 'timeouts'],
   ],
   'log-output': [],
   log: ['errors', 'log-output', 'terminal'],
-  http: ['types', 'errors', 'policy', 'service', 'log', 'metrics', '#openapi'],
+  http: ['client-settings', 'types', 'errors', 'policy', 'service', 'log', 'metrics'],
+  openapi: ['client-settings', 'errors', 'http'],
   ops: [
     ...['types', 'errors', 'service', 'metrics', 'timeouts', 'options', 'policy', 'http'],
-    'terminal',
-    ...['#console', '#openapi'],
+    ...['client-settings', 'terminal'],
+    ...['#console', 'openapi'],
   ],
   commands: [
     ...['#bulk', '#client', 'config', 'errors', 'http', 'main', 'service', 'terminal', 'types'],
-    ...['options', 'ops', 'policy', 'version', '#embedded', '#kek'],
+    ...['client-settings', 'openapi', 'options', 'ops', 'policy', 'version', '#embedded', '#kek'],
   ],
-  config: ['errors', 'memory', 'options', 'store', 'private-files', '#kek'],
+  config: ['client-settings', 'errors', 'memory', 'options', 'store', 'private-files', '#kek'],
   process: [
     ...['config', 'crypto', 'errors', 'http', 'log', 'ops', 'service', 'store', 'types'],
     ...['memory', 'metrics', 'options', 'private-files', 'timeouts', 'version'],
@@ -72,7 +74,7 @@ const ROOMS: Record<string, readonly string[]> = {
 };
 
 /** Rooms that the service imports by these names in package.json. */
-const OWN_PACKAGES = ['#bulk', '#client', '#console', '#embedded', '#kek', '#openapi'];
+const OWN_PACKAGES = ['#bulk', '#client', '#console', '#embedded', '#kek'];
 
 /** npm packages that only one room may import. */
 const PACKAGES: Record<string, readonly string[]> = {

@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { openApiDocument } from '#openapi';
 import { SETTINGS } from '../../src/config/settings.ts';
 import { CALLER_ERRORS } from '../../src/errors.ts';
-import { documentText, factsOf } from '../../src/http/openapi.ts';
 import { METHODS } from '../../src/http/routes.ts';
+import { documentText, openApiDocument } from '../../src/openapi/document.ts';
 import { DocumentSchemas, operationsOf, responseOf } from '../support/docs.ts';
 import { isOpenApi, lint, whatGeneratorsLose } from '../support/openapi.ts';
 
@@ -15,7 +14,7 @@ const settingsOf = (INTERFACE_VERSION: '1.0.5' | '1.0.4') => ({
 });
 
 describe.each(['1.0.5', '1.0.4'] as const)('the document of interface %s', (version) => {
-  const document = openApiDocument(factsOf(settingsOf(version), URL_OF_DEFAULTS));
+  const document = openApiDocument(settingsOf(version), URL_OF_DEFAULTS);
   const text = documentText(settingsOf(version), URL_OF_DEFAULTS);
 
   test('has nothing that a linter of OpenAPI warns of', async () => {

@@ -26,8 +26,8 @@ export function commandsOf(client: ClientDetail): Command[] {
       ? []
       : [
           {
-            does: `Set its limit: ${NAMES[counting.name].toLowerCase()}`,
-            line: `${update} --${counting.name.replace('_', '-')} ${counting.perS || EXAMPLE_PER_S}`,
+            does: `Set its limit: ${counting.words.toLowerCase()}`,
+            line: `${update} --${counting.name.replaceAll('_', '-')} ${counting.perS || EXAMPLE_PER_S}`,
           },
         ]),
     both
@@ -40,15 +40,8 @@ export function commandsOf(client: ClientDetail): Command[] {
   ];
 }
 
-const NAMES: Record<LimitState['name'], string> = {
-  rate_limit: 'Tokenize per second',
-  detokenize_limit: 'Detokenize per second',
-  lookup_limit: 'Look-ups per second',
-  unknown_token_limit: 'Unknown tokens per second',
-};
-
 /** The name of a limit, and the limit in words. */
-export function limitText({ name, perS, isOwn }: LimitState): [string, string] {
+export function limitText({ words, perS, isOwn }: LimitState): [string, string] {
   const text = perS === 0 ? 'no limit' : `at most ${limitShown(perS)}`;
-  return [NAMES[name], isOwn ? text : `${text} (default)`];
+  return [words, isOwn ? text : `${text} (default)`];
 }

@@ -1,4 +1,4 @@
-import { ref, type Schema } from '#openapi';
+import { ref, type Schema } from '../../openapi/schemas.ts';
 import { getApiKey, issueApiKey, listApiKeys, revokeApiKey } from '../../service/clients.ts';
 import {
   type AdminOperation,

@@ -1,18 +1,16 @@
-import { ref, type Schema } from '#openapi';
+import { CLIENT_SETTINGS, type Client, DEFAULT_SETTINGS, schemaOf } from '../../client-settings.ts';
 import { Conflict, NotFound } from '../../errors.ts';
 import { invalid } from '../../http/data.ts';
+import { ref, type Schema } from '../../openapi/schemas.ts';
 import {
-  CLIENT_TEXTS,
   createClient,
-  DEFAULT_SETTINGS,
   getClient,
   listClients,
-  SETTING_BOUNDS,
   type UsedClient,
   updateClient,
 } from '../../service/clients.ts';
 import type { Vault } from '../../service/vault.ts';
-import { type Client, type Durable, restate } from '../../types.ts';
+import { type Durable, restate } from '../../types.ts';
 import { refusal } from '../errors.ts';
 import { checkMatch, etagOf } from './etags.ts';
 import {
@@ -21,76 +19,18 @@ import {
   type AdminOperation,
   type AdminResponse,
   changing,
-  choice,
-  type Field,
   flag,
-  number,
-  orNull,
   reading,
-  space,
-  text,
 } from './operation.ts';
 import * as schemas from './schemas.ts';
 
-const THOUSAND = 1_000;
-
-function limit(what: string, setting: string): Field<number | null> {
-  const description = `${what} a second, with up to 3 decimals; 0: no limit; null: ${setting}.`;
-  return orNull(
-    number(
-      { type: 'number', minimum: 0, maximum: SETTING_BOUNDS.rate, description },
-      'with up to 3 decimals',
-      (one) => Math.round(one * THOUSAND) / THOUSAND === one,
-    ),
-  );
-}
-
 /** What a request can set. */
 const FIELDS = {
-  name: text(
-    {
-      ...schemas.text('What people and commands call it. PATCH changes it.', 'billing'),
-      ...{ minLength: 1, maxLength: 200 },
-    },
-    CLIENT_TEXTS.name.words,
-    CLIENT_TEXTS.name.fits,
-  ),
-  rate_limit: limit('Requests', 'RATE_LIMIT'),
-  token_mode: choice('Equal values get equal tokens, or a new token each time.', [
-    ...(['deterministic', 'random'] as const),
-  ]),
-  can_tokenize: flag('It may tokenize.'),
-  can_detokenize: flag('It may turn tokens back into values.'),
-  can_lookup: flag('It may look tokens up by value.'),
-  detokenize_limit: limit('Detokenize requests', 'DETOKENIZE_LIMIT'),
-  lookup_limit: limit('Look-up requests', 'LOOKUP_LIMIT'),
-  unknown_token_limit: limit('Unknown tokens', 'UNKNOWN_TOKEN_LIMIT'),
-  time_to_live_s: orNull(
-    number(
-      {
-        ...{ type: 'integer', minimum: 1, maximum: SETTING_BOUNDS.timeToLiveS },
-        description: 'Seconds for which its tokens are known; null: for ever.',
-      },
-      'a whole number',
-      Number.isInteger,
-    ),
-  ),
-  space: space('Its tokens are unknown outside this space; "": the default space. Never changes.'),
-  subject: orNull(
-    text(
-      {
-        ...schemas.text(
-          'Callers may send a JWT with this JWT_CLIENT_CLAIM; null: no JWT. No space at its ends, and no character that controls a terminal or turns its text.',
-          'crm@example.com',
-        ),
-        ...{ pattern: '^\\S(.*\\S)?$', minLength: 1, maxLength: 512 },
-      },
-      CLIENT_TEXTS.subject.words,
-      CLIENT_TEXTS.subject.fits,
-    ),
-  ),
+  ...(Object.fromEntries(
+    Object.entries(CLIENT_SETTINGS).map(([name, one]) => [name, { ...one, schema: schemaOf(one) }]),
+  ) as unknown as typeof CLIENT_SETTINGS),
   disabled: flag('Its API keys are refused.'),
-} satisfies Record<keyof typeof DEFAULT_SETTINGS | 'name' | 'disabled', Field<unknown>>;
+};
 
 /** Of responses: a body that is one may have them. */
 const FACTS = {
@@ -200,8 +140,8 @@ async function put(vault: Vault, clientPrefix: string, call: ClientCall): Promis
   }
   checkMatch(call.headers, undefined);
   if (name !== undefined && name !== named) throw invalid('name: must be the name in the path');
-  if (!CLIENT_TEXTS.name.fits(named))
-    throw invalid(`path: the name must be ${FIELDS.name.accepts}`);
+  if (CLIENT_SETTINGS.name.read(named) === undefined)
+    throw invalid(`path: the name must be ${CLIENT_SETTINGS.name.accepts}`);
   try {
     const settings = { ...DEFAULT_SETTINGS, ...given, name: named };
     return doneOf(vault, await createClient(vault, clientPrefix, settings, disabled), 201);

@@ -1,4 +1,6 @@
-import { HEADERS, type OpenApiDocument, ref, type Schema } from '#openapi';
+import type { OpenApiDocument } from '../../openapi/document.ts';
+import { HEADERS } from '../../openapi/responses.ts';
+import { ref, type Schema } from '../../openapi/schemas.ts';
 import { ADMIN_ERRORS, type AdminErrorCode } from '../errors.ts';
 import { API_KEY_OPERATIONS, API_KEY_SCHEMAS } from './api-keys.ts';
 import { CLIENT_OPERATIONS, CLIENT_SCHEMAS } from './clients.ts';

@@ -1,4 +1,4 @@
-import { ref, type Schema } from '#openapi';
+import { ref, type Schema } from '../../openapi/schemas.ts';
 import { keyStatus, rotateKey } from '../../service/keys/key-lifecycle.ts';
 import { kekSourceOf } from '../../service/keys/open-keys.ts';
 import { checkMatch } from './etags.ts';

@@ -1,8 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Schema } from '#openapi';
 import { invalid, type JsonObject } from '../../http/data.ts';
+import type { Schema } from '../../openapi/schemas.ts';
 import type { VaultOptions } from '../../options.ts';
-import { CLIENT_TEXTS } from '../../service/clients.ts';
 import type { ValueFinder } from '../../service/records/found-values.ts';
 import type { Forgetting } from '../../service/records/value-search.ts';
 import type { Vault } from '../../service/vault.ts';
@@ -167,36 +166,6 @@ export function text(
   };
 }
 
-export function space(description: string): Field<string> {
-  return text(
-    { ...schemas.text(description), pattern: '^[A-Za-z0-9_-]{0,32}$' },
-    `"", or ${CLIENT_TEXTS.space.words}`,
-    (name) => name === '' || CLIENT_TEXTS.space.fits(name),
-  );
-}
-
-export function choice<const T extends string>(description: string, choices: readonly T[]) {
-  const read = (json: unknown) => choices.find((one) => one === json);
-  return {
-    ...{ accepts: choices.join(' or '), read },
-    schema: { ...schemas.text(description), enum: choices },
-  } satisfies Field<T>;
-}
-
-/** @param accepts in words */
-export function number(
-  schema: Schema & { readonly minimum: number; readonly maximum: number },
-  accepts: string,
-  isFit: (number: number) => boolean,
-): Field<number> {
-  const { minimum, maximum } = schema;
-  const isWithin = (json: number) => json >= minimum && json <= maximum && isFit(json);
-  return {
-    ...{ schema, accepts: `${minimum} to ${maximum}, ${accepts}` },
-    read: (json) => (typeof json === 'number' && isWithin(json) ? json : undefined),
-  };
-}
-
 /** @param most how many; undefined: any number */
 export function texts(
   schema: Schema,
@@ -209,13 +178,5 @@ export function texts(
       Array.isArray(json) && json.length <= most && json.every((one) => typeof one === 'string')
         ? json
         : undefined,
-  };
-}
-
-export function orNull<T>({ schema, accepts, read }: Field<T>): Field<T | null> {
-  return {
-    schema: schemas.orNull(schema),
-    accepts: `${accepts}; or null`,
-    read: (json) => (json === null ? null : read(json)),
   };
 }

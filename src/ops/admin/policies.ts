@@ -1,5 +1,5 @@
-import { ref, type Schema } from '#openapi';
 import { invalid } from '../../http/data.ts';
+import { ref, type Schema } from '../../openapi/schemas.ts';
 import { applyPolicy, findPolicy, listPolicies, planningFacts } from '../../service/policies.ts';
 import { offThread, TooMuchWork } from '../../service/policy-work.ts';
 import type { Vault } from '../../service/vault.ts';

@@ -1,4 +1,4 @@
-import type { Schema } from '#openapi';
+import type { Schema } from '../../openapi/schemas.ts';
 
 /** An object of a response. Its fields are all required. */
 export const response = (

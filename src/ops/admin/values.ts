@@ -1,7 +1,8 @@
-import { ref, type Schema } from '#openapi';
+import { CLIENT_SETTINGS } from '../../client-settings.ts';
 import { checkText, invalid } from '../../http/data.ts';
 import { pathText } from '../../http/path.ts';
 import { MAX_VALUE_BYTES } from '../../http/schema.ts';
+import { ref, type Schema } from '../../openapi/schemas.ts';
 import type { EveryKind } from '../../service/every-kind.ts';
 import { type ForgetRequest, forget as forgetValues } from '../../service/records/forget.ts';
 import { findTokens, NoSuchValue } from '../../service/records/found-values.ts';
@@ -16,7 +17,6 @@ import {
   type Field,
   flag,
   reading,
-  space,
   text,
   texts,
 } from './operation.ts';
@@ -41,7 +41,13 @@ const LOOKUP = {
     'the name of a kind',
     (name) => name !== '',
   ),
-  space: space('The space of the tokens. Missing: the default space.'),
+  space: {
+    ...CLIENT_SETTINGS.space,
+    schema: {
+      ...CLIENT_SETTINGS.space.schema,
+      description: 'The space of the tokens. Missing: the default space.',
+    },
+  },
 };
 const FORGET = {
   tokens: stored('Tokens.', 'urb@waovwde.dhq_tok', MAX_TOKENS),

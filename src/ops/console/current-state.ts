@@ -8,6 +8,13 @@ import type {
   PolicyDetail,
   VaultState,
 } from '#console';
+import {
+  type Client,
+  type DefaultLimits,
+  LIMITS_OF,
+  RIGHT_NAMES,
+  wordsOf,
+} from '../../client-settings.ts';
 import { isCounted } from '../../service/api-key-uses.ts';
 import { clientOf } from '../../service/clients.ts';
 import { Health } from '../../service/health.ts';
@@ -17,7 +24,6 @@ import { tagOf } from '../../service/policy-follower.ts';
 import type { Vault } from '../../service/vault.ts';
 import { freshFor, type VaultSizes } from '../../service/vault-size.ts';
 import { monotonicMs } from '../../timeouts.ts';
-import type { Client } from '../../types.ts';
 import type { PolicyInForce } from './policy-in-force.ts';
 import type { Sampler } from './sampler.ts';
 
@@ -25,25 +31,13 @@ import type { Sampler } from './sampler.ts';
 const FRESH_FOR_MS = 1_000;
 const PATIENCE_MS = 3_000;
 const MAX_SHOWN_CLIENTS = 200;
-/** The limits of each right, the limit of requests first. */
-const LIMITS = {
-  can_tokenize: ['rate_limit'],
-  can_detokenize: ['detokenize_limit', 'unknown_token_limit'],
-  can_lookup: ['lookup_limit'],
-} as const;
-const RIGHTS = Object.keys(LIMITS) as (keyof typeof LIMITS)[];
-
 /** Facts that the process knows without the database. */
 export interface Facts {
   readonly startedAt: Date;
   readonly version: string;
   readonly interfaceVersion: string;
   readonly database: 'embedded' | 'postgres';
-  /** Limits per second of a client without its own; 0: no limit. */
-  readonly rate_limit: number;
-  readonly detokenize_limit: number;
-  readonly lookup_limit: number;
-  readonly unknown_token_limit: number;
+  readonly limits: DefaultLimits;
   /** undefined: no license is required. */
   readonly licenseDaysLeft: (() => number) | undefined;
   readonly hasAdmin: boolean;
@@ -121,7 +115,7 @@ export class CurrentState {
     const { vault, sampler, facts, policy } = this.#options;
     const { client_id: clientId } = client;
     const apiKeys = await vault.apiKeys.list(clientId, deadlineMs);
-    const names = RIGHTS.filter((right) => client[right]).flatMap((right) => LIMITS[right]);
+    const names = RIGHT_NAMES.filter((right) => client[right]).flatMap((right) => LIMITS_OF[right]);
     return {
       ...{ client_id: clientId, name: client.name, token_mode: client.token_mode },
       ...{ can_tokenize: client.can_tokenize, can_detokenize: client.can_detokenize },
@@ -131,9 +125,8 @@ export class CurrentState {
       disabled_at: client.disabled_at?.toISOString() ?? null,
       time_to_live_s: client.time_to_live_s,
       limits: names.map((name) => ({
-        name,
-        perS: client[name] ?? facts[name],
-        isOwn: client[name] !== null,
+        ...{ name, words: `${wordsOf(name)} per second` },
+        ...{ perS: client[name] ?? facts.limits[name], isOwn: client[name] !== null },
       })),
       api_keys: apiKeys.map((one) => ({
         api_key_id: one.api_key_id,
@@ -250,8 +243,8 @@ export class CurrentState {
 
 /** null: one of its operations has no limit. */
 function limitOf(client: Client, facts: Facts): number | null {
-  const names = RIGHTS.filter((right) => client[right]).map((right) => LIMITS[right][0]);
-  const perS = names.map((name) => client[name] ?? facts[name]);
+  const names = RIGHT_NAMES.filter((right) => client[right]).map((right) => LIMITS_OF[right][0]);
+  const perS = names.map((name) => client[name] ?? facts.limits[name]);
   return perS.includes(0) ? null : perS.reduce((sum, one) => sum + one, 0);
 }
 

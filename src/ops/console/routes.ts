@@ -8,7 +8,8 @@ import {
   type RecentRequestsShown,
 } from '#console';
 import { Unavailable } from '../../errors.ts';
-import { apiPages } from '../../http/openapi.ts';
+import { documentText, openApiDocument } from '../../openapi/document.ts';
+import { referenceHtml } from '../../openapi/reference.ts';
 import type { RecentRequests } from '../../service/recent-requests.ts';
 import type { Access } from '../access.ts';
 import { Refusal, refusal } from '../errors.ts';
@@ -98,9 +99,11 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
 };
 
 /** All pages that do not change, by path. */
-export function pagesOf(...facts: Parameters<typeof apiPages>): Map<string, OpsPage> {
-  const { document, reference } = apiPages(...facts);
-  return readAssets().set('/openapi.json', document).set(PATHS.reference, reference);
+export function pagesOf(...facts: Parameters<typeof openApiDocument>): Map<string, OpsPage> {
+  const page = (type: string, body: string) => ({ content_type: `${type}; charset=utf-8`, body });
+  return readAssets()
+    .set('/openapi.json', page('application/json', documentText(...facts)))
+    .set(PATHS.reference, page('text/html', referenceHtml(openApiDocument(...facts))));
 }
 
 /**

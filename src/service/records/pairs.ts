@@ -1,8 +1,15 @@
 import type { Draws, Keyring } from '../../crypto/keyring.ts';
-import { isScopeName, SCOPE_NAMES, type Scope, scopeOf } from '../../crypto/scope.ts';
+import { type Scope, scopeOf } from '../../crypto/scope.ts';
 import type { Kind, PolicyRules } from '../../policy/rules.ts';
 import type { Drawn } from '../../shape/token.ts';
-import { DEFAULT_SPACE, type Token, type TokenFingerprint, type Value } from '../../types.ts';
+import {
+  DEFAULT_SPACE,
+  isScopeName,
+  SCOPE_NAMES,
+  type Token,
+  type TokenFingerprint,
+  type Value,
+} from '../../types.ts';
 import { mostValueBytes } from '../value-bytes.ts';
 
 /** What a token is for: `detokenize` alone, or also as what tokenize gives its value. */

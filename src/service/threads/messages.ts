@@ -1,3 +1,4 @@
+import type { TokenMode, TokenTerms } from '../../client-settings.ts';
 import {
   CallerError,
   type CallerErrorCode,
@@ -8,7 +9,7 @@ import {
 import type { VaultOptions } from '../../options.ts';
 import type { Policy } from '../../policy/policy.ts';
 import type { Kind, PolicyRules } from '../../policy/rules.ts';
-import type { Token, TokenMode, TokenTerms, Value } from '../../types.ts';
+import type { Token, Value } from '../../types.ts';
 import type { KeySnapshot } from '../keys/keyring-follower.ts';
 
 /** The data that a vault thread starts with. */

@@ -1,7 +1,8 @@
 import { Worker } from 'node:worker_threads';
+import type { TokenTerms } from '../../client-settings.ts';
 import { CallerError } from '../../errors.ts';
 import { monotonicMs, REQUEST_PATIENCE_MS } from '../../timeouts.ts';
-import type { Token, TokenTerms, Value } from '../../types.ts';
+import type { Token, Value } from '../../types.ts';
 import type { KeySnapshot } from '../keys/keyring-follower.ts';
 import { CONTROL_CONNECTIONS } from '../pools.ts';
 import { mostValueBytes } from '../value-bytes.ts';

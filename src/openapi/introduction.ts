@@ -1,4 +1,11 @@
-import type { Limits } from './facts.ts';
+import {
+  FORBIDDEN_NAME,
+  MAX_ANSWER_BODIES,
+  MAX_DEPTH,
+  MAX_NAME_BYTES,
+  MAX_VALUE_BYTES,
+} from '../http/schema.ts';
+import type { DocumentSettings } from './errors.ts';
 
 /**
  * Reasons for a 400 that the schemas do not express. test/http/openapi-agreement.test.ts tests
@@ -9,13 +16,11 @@ export const UNSTATED_RULES = {
     'an array as `data`, without a policy that names fields; with one, an array of something else than objects',
   strings: () =>
     'a number, `true`, `false` or `null` in `data`, without a policy that names fields',
-  valueBytes: ({ valueBytes }: Limits) => `a value longer than ${valueBytes} bytes of UTF-8`,
-  forbiddenName: ({ forbiddenName }: Limits) => `the field name \`${forbiddenName}\` in \`data\``,
-  nameBytes: ({ nameBytes }: Limits) =>
-    `a field name in \`data\` longer than ${nameBytes} bytes of UTF-8`,
-  depth: ({ depth }: Limits) =>
-    `objects and arrays nested deeper than ${depth} levels; \`data\` is the first`,
-  values: ({ values }: Limits) => `more than ${values} values in a request`,
+  valueBytes: () => `a value longer than ${MAX_VALUE_BYTES} bytes of UTF-8`,
+  forbiddenName: () => `the field name \`${FORBIDDEN_NAME}\` in \`data\``,
+  nameBytes: () => `a field name in \`data\` longer than ${MAX_NAME_BYTES} bytes of UTF-8`,
+  depth: () => `objects and arrays nested deeper than ${MAX_DEPTH} levels; \`data\` is the first`,
+  values: (most: number) => `more than ${most} values in a request`,
   duplicates: () => 'the same field name twice in an object, anywhere in the body',
   unicode: () => 'half of a surrogate pair in `data`, or bytes that are not UTF-8',
 } as const;
@@ -82,8 +87,8 @@ HEAD works wherever GET does. OPTIONS gets a 204 with the methods of the path in
 /**
  * The introduction, in CommonMark with only paragraphs, headings, lists and code, for reference.ts.
  */
-export function introduction(limits: Limits): string {
-  const rules = Object.values(UNSTATED_RULES).map((rule) => `- ${rule(limits)}`);
+export function introduction({ VALUES_LIMIT, BODY_LIMIT }: DocumentSettings): string {
+  const rules = Object.values(UNSTATED_RULES).map((rule) => `- ${rule(VALUES_LIMIT)}`);
   return [
     REQUESTS,
     WITHOUT_FIELDS,
@@ -91,7 +96,7 @@ export function introduction(limits: Limits): string {
     UNSTATED,
     rules.join('\n'),
     'With a policy that names fields, what stays as it is may break these rules, except the one about equal names.',
-    `A body larger than ${limits.bodyBytes} bytes is a 413. A detokenize request whose values have more than ${limits.answerBytes} bytes of JSON together is a 400.`,
+    `A body larger than ${BODY_LIMIT} bytes is a 413. A detokenize request whose values have more than ${MAX_ANSWER_BODIES * BODY_LIMIT} bytes of JSON together is a 400.`,
     HEADERS,
     RETRIES,
     METHODS,

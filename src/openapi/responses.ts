@@ -1,7 +1,6 @@
-import { type ErrorKind, errorKinds } from './errors.ts';
-import { type Examples, errorExamples } from './examples.ts';
-import type { Facts, Schema } from './facts.ts';
-import { ref } from './schemas.ts';
+import { STRINGS_HEADER } from '../http/schema.ts';
+import { type DocumentSettings, type ErrorKind, type Examples, errorKinds } from './errors.ts';
+import { ref, type Schema } from './schemas.ts';
 
 interface Header {
   readonly description: string;
@@ -15,8 +14,6 @@ const limitList = (count: string, seconds: string): string => {
   const item = `"(requests|detokenize|lookup|unknown-tokens)";${count}=\\d+;${seconds}=\\d+`;
   return `^${item}(, ${item})*$`;
 };
-
-export const STRINGS_HEADER = 'Standin-Strings';
 
 export const HEADERS = {
   'X-Request-Id': {
@@ -103,22 +100,15 @@ const EVERY: readonly HeaderName[] = ['X-Request-Id', 'Cache-Control', 'X-Conten
 export const OF_LIMITS: readonly HeaderName[] = ['RateLimit-Policy', 'RateLimit'];
 /** Headers of answers with `data`. */
 export const OF_DATA: readonly HeaderName[] = [...OF_LIMITS, STRINGS_HEADER];
-const MORE: Readonly<Record<string, readonly HeaderName[]>> = {
-  unauthorized: ['WWW-Authenticate'],
-  method_not_allowed: ['Allow'],
-  invalid_type: OF_LIMITS,
-  precondition_failed: OF_LIMITS,
-  payload_too_large: OF_LIMITS,
-  unsupported_media_type: OF_LIMITS,
-  user_limit: OF_LIMITS,
-  rate_limit: OF_LIMITS,
-  internal_error: OF_LIMITS,
-  overloaded: OF_LIMITS,
-};
+/** Codes of errors that only known clients get. */
+const KNOWN: readonly string[] = [
+  ...['invalid_type', 'precondition_failed', 'payload_too_large', 'unsupported_media_type'],
+  ...['user_limit', 'rate_limit', 'internal_error', 'overloaded'],
+];
 
 export function response(
   description: string,
-  schema: Schema,
+  schema: string,
   examples: Examples,
   headers: readonly HeaderName[] = [],
 ): Response {
@@ -127,33 +117,39 @@ export function response(
     headers: Object.fromEntries(
       [...EVERY, ...headers].map((name) => [name, { $ref: `#/components/headers/${name}` }]),
     ),
-    content: { 'application/json': { schema, examples } },
+    content: { 'application/json': { schema: ref(schema), examples } },
   };
 }
 
 /** One response for each kind of error. */
-export function errorResponses(facts: Facts): Record<string, Response> {
-  const kinds = Object.values(errorKinds(facts));
-  return Object.fromEntries(kinds.map((kind) => [kind.name, errorResponse(facts, kind)]));
-}
-
-/** References to the responses of these errors, by status. */
-export function errorReferences(
-  facts: Facts,
-  codes: readonly string[],
-): Record<string, { readonly $ref: string }> {
-  const kinds = errorKinds(facts);
+export function errorResponses(settings: DocumentSettings): Record<string, Response> {
   return Object.fromEntries(
-    codes.map((code) => [
-      String(facts.errors[code]!.status),
-      { $ref: `#/components/responses/${kinds[code]!.name}` },
+    Object.entries(errorKinds(settings)).map(([code, kind]) => [
+      kind.name,
+      response(kind.meaning, kind.name, kind.examples, headersOf(code, kind)),
     ]),
   );
 }
 
-function errorResponse(facts: Facts, { name, codes, meaning, isRetried }: ErrorKind): Response {
-  const examples = Object.assign({}, ...codes.map((code) => errorExamples(facts, code)));
-  const headers: HeaderName[] = codes.flatMap((code) => MORE[code] ?? []);
-  if (isRetried) headers.push('Retry-After');
-  return response(meaning, ref(name), examples, headers);
+function headersOf(code: string, { isRetried }: ErrorKind): readonly HeaderName[] {
+  return [
+    ...(code === 'unauthorized' ? (['WWW-Authenticate'] as const) : []),
+    ...(code === 'method_not_allowed' ? (['Allow'] as const) : []),
+    ...(KNOWN.includes(code) ? OF_LIMITS : []),
+    ...(isRetried ? (['Retry-After'] as const) : []),
+  ];
+}
+
+/** References to the responses of these errors, by status. */
+export function errorReferences(
+  settings: DocumentSettings,
+  codes: readonly string[],
+): Record<string, { readonly $ref: string }> {
+  const kinds = errorKinds(settings);
+  return Object.fromEntries(
+    codes.map((code) => {
+      const { name, status } = kinds[code]!;
+      return [String(status), { $ref: `#/components/responses/${name}` }];
+    }),
+  );
 }

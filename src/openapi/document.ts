@@ -1,9 +1,8 @@
-import type { Facts, Schema } from './facts.ts';
+import type { DocumentSettings } from './errors.ts';
 import { introduction } from './introduction.ts';
 import { type Operation, pathsOf } from './operations.ts';
 import { errorResponses, HEADERS, type Response } from './responses.ts';
-import { schemasOf } from './schemas.ts';
-import { textSchemas } from './text.ts';
+import { type Schema, schemasOf } from './schemas.ts';
 
 export interface OpenApiDocument {
   readonly openapi: '3.1.0';
@@ -25,26 +24,24 @@ export interface OpenApiDocument {
   };
 }
 
-/** The OpenAPI document of a service: JSON as plain data. */
-export function openApiDocument(facts: Facts): OpenApiDocument {
+/** The OpenAPI document of a service that listens on `url`: JSON as plain data. */
+export function openApiDocument(settings: DocumentSettings, url: string): OpenApiDocument {
   return {
     openapi: '3.1.0',
     info: {
       title: 'Standin',
-      version: facts.version,
+      version: settings.INTERFACE_VERSION,
       summary: 'Tokens that keep the shape of the strings they stand for',
-      description: introduction(facts.limits),
+      description: introduction(settings),
       license: { name: 'Apache License 2.0', identifier: 'Apache-2.0' },
     },
-    servers: [
-      { url: facts.url, description: 'Where the service listens; a proxy may be before it.' },
-    ],
+    servers: [{ url, description: 'Where the service listens; a proxy may be before it.' }],
     tags: [
       { name: 'Vault', description: 'Values to tokens and back.' },
       { name: 'Text', description: 'Values in running text to tokens and back.' },
       { name: 'Health', description: 'For probes and load balancers.' },
     ],
-    paths: pathsOf(facts),
+    paths: pathsOf(settings),
     components: {
       securitySchemes: {
         apiKey: {
@@ -55,8 +52,13 @@ export function openApiDocument(facts: Facts): OpenApiDocument {
         },
       },
       headers: HEADERS,
-      responses: errorResponses(facts),
-      schemas: { ...schemasOf(facts), ...textSchemas(facts) },
+      responses: errorResponses(settings),
+      schemas: schemasOf(settings),
     },
   };
+}
+
+/** The document as text, as it is shown, printed and kept in docs/openapi.json. */
+export function documentText(settings: DocumentSettings, url: string): string {
+  return `${JSON.stringify(openApiDocument(settings, url), null, 2)}\n`;
 }

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import type { OpenApiDocument } from '../src/document.ts';
-import { referenceHtml } from '../src/reference.ts';
+import type { OpenApiDocument } from '../../src/openapi/document.ts';
+import { referenceHtml } from '../../src/openapi/reference.ts';
 
-const written = readFileSync(new URL('../../../docs/openapi.json', import.meta.url), 'utf8');
+const written = readFileSync(new URL('../../docs/openapi.json', import.meta.url), 'utf8');
 const documentOf = (text: string) => JSON.parse(text) as OpenApiDocument;
 
 test('the page has every operation, no script, and nothing from elsewhere', () => {
