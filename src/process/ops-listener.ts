@@ -52,8 +52,7 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   const access = new Access(config.OPS_TOKEN, tls !== undefined);
   const sampler = new Sampler(() => metrics.sampled());
   const policy = new PolicyInForce(shown.policies, config.TOKEN_SUFFIX);
-  const facts = factsOf(options);
-  const state = new CurrentState({ ...options, url: serviceUrl, facts, sampler, policy });
+  const state = new CurrentState({ ...options, facts: factsOf(options), sampler, policy });
   const events = new EventStreams(sampler, state);
   const playground = new PlaygroundForwarder({
     connect: (remoteAddress) => listener.connect(remoteAddress),
@@ -61,11 +60,11 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
     asksClients: () => certificate?.pem.clientCa !== undefined,
   });
   const admin = openAdminApi(options);
-  const console = { access, state, events, playground, recent: shown.recent, policy };
+  const parts = { access, state, events, playground, recent: shown.recent, policy };
   const server = createOpsServer({
     ...{ metrics, access, tls, budget: shared.budget, pages: pagesOf(config, serviceUrl) },
     isOpen: (path) => OPEN.includes(path) || (admin !== undefined && path.startsWith('/admin/')),
-    routes: [(app) => addConsole(app, console), (app) => admin?.addRoutes(app)],
+    routes: [(app) => addConsole(app, parts), (app) => admin?.addRoutes(app)],
     onFailure: (error) => log.error(failureFields(error), 'the ops listener could not answer'),
   });
   const scheme = tls === undefined ? 'http' : 'https';
@@ -88,14 +87,15 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   };
 }
 
-function factsOf({ config, license, certificate }: OpsListenerOptions): Facts {
+function factsOf({ config, license, certificate, listener }: OpsListenerOptions): Facts {
+  const startedAt = new Date(Date.now() - 1000 * process.uptime()).toISOString();
   return {
-    startedAt: new Date(Date.now() - 1000 * process.uptime()),
-    version: VERSION,
-    interfaceVersion: config.INTERFACE_VERSION,
+    fixed: {
+      ...{ startedAt, serviceUrl: listener.url, version: VERSION },
+      ...{ interfaceVersion: config.INTERFACE_VERSION, hasAdmin: config.ADMIN_TOKEN !== undefined },
+    },
     database: config.DATABASE_URL === undefined ? 'embedded' : 'postgres',
     limits: config.limits,
-    hasAdmin: config.ADMIN_TOKEN !== undefined,
     licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
     certificateExpires: certificate && (() => certificate.expiresAt),
   };
