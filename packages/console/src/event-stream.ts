@@ -9,7 +9,7 @@ const MAX_BUFFERED_CHARS = 8_000_000;
 
 /**
  * Reads server-sent events from pieces that may end anywhere. The page cannot use EventSource,
- * which does not distinguish a 401 from an unreachable service.
+ * which sends no header and does not distinguish a 401 from an unreachable service.
  */
 export class EventReader {
   #rest = '';

@@ -1,5 +1,7 @@
 /** Short forms of numbers and times, in every locale with SI units and 24 hours. */
 
+import type { ClientState, VaultState } from './protocol.ts';
+
 const UNKNOWN = '–';
 
 /** A count or rate in at most four characters and an SI prefix: 0.25, 12.5, 840, 1.24 k. */
@@ -93,4 +95,22 @@ function short(value: number): string {
 
 function trimmed(digits: string): string {
   return digits.replace(/\.?0+$/, '');
+}
+
+/** When the records were counted. */
+export function countedText({ growth }: VaultState): string {
+  const last = growth.at(-1);
+  return last === undefined ? '' : `at ${clock(last.atMs)}`;
+}
+
+/** The address of the client's page. */
+export function clientAddress(clientId: string): string {
+  return `#/client/${encodeURIComponent(clientId)}`;
+}
+
+type Rights = Pick<ClientState, 'can_tokenize' | 'can_detokenize' | 'can_lookup'>;
+
+export function rightsOf(client: Rights): string {
+  const operations = ['tokenize', 'detokenize', 'lookup'] as const;
+  return operations.filter((one) => client[`can_${one}`]).join(', ') || 'nothing';
 }

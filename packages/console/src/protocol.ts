@@ -299,7 +299,10 @@ export interface SeenKind {
 }
 
 export interface LimitState {
-  readonly name: 'rate_limit' | 'detokenize_limit' | 'lookup_limit' | 'unknown_token_limit';
+  /** As the column. */
+  readonly name: string;
+  /** What it limits, such as `Tokenize per second`. */
+  readonly words: string;
   /** 0: no limit. */
   readonly perS: number;
   /** false: the limit of the deployment. */

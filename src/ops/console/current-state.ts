@@ -25,13 +25,18 @@ import type { Sampler } from './sampler.ts';
 const FRESH_FOR_MS = 1_000;
 const PATIENCE_MS = 3_000;
 const MAX_SHOWN_CLIENTS = 200;
+type Right = 'can_tokenize' | 'can_detokenize' | 'can_lookup';
+type Limit = Extract<keyof Client & keyof Facts, `${string}_limit`>;
 /** The limits of each right, the limit of requests first. */
-const LIMITS = {
-  can_tokenize: ['rate_limit'],
-  can_detokenize: ['detokenize_limit', 'unknown_token_limit'],
-  can_lookup: ['lookup_limit'],
-} as const;
-const RIGHTS = Object.keys(LIMITS) as (keyof typeof LIMITS)[];
+const LIMITS: Record<Right, readonly (readonly [name: Limit, words: string])[]> = {
+  can_tokenize: [['rate_limit', 'Tokenize per second']],
+  can_detokenize: [
+    ['detokenize_limit', 'Detokenize per second'],
+    ['unknown_token_limit', 'Unknown tokens per second'],
+  ],
+  can_lookup: [['lookup_limit', 'Look-ups per second']],
+};
+const RIGHTS = Object.keys(LIMITS) as Right[];
 
 /** Facts that the process knows without the database. */
 export interface Facts {
@@ -121,7 +126,7 @@ export class CurrentState {
     const { vault, sampler, facts, policy } = this.#options;
     const { client_id: clientId } = client;
     const apiKeys = await vault.apiKeys.list(clientId, deadlineMs);
-    const names = RIGHTS.filter((right) => client[right]).flatMap((right) => LIMITS[right]);
+    const limits = RIGHTS.filter((right) => client[right]).flatMap((right) => LIMITS[right]);
     return {
       ...{ client_id: clientId, name: client.name, token_mode: client.token_mode },
       ...{ can_tokenize: client.can_tokenize, can_detokenize: client.can_detokenize },
@@ -130,10 +135,8 @@ export class CurrentState {
       created_at: client.created_at.toISOString(),
       disabled_at: client.disabled_at?.toISOString() ?? null,
       time_to_live_s: client.time_to_live_s,
-      limits: names.map((name) => ({
-        name,
-        perS: client[name] ?? facts[name],
-        isOwn: client[name] !== null,
+      limits: limits.map(([name, words]) => ({
+        ...{ name, words, perS: client[name] ?? facts[name], isOwn: client[name] !== null },
       })),
       api_keys: apiKeys.map((one) => ({
         api_key_id: one.api_key_id,
@@ -250,7 +253,7 @@ export class CurrentState {
 
 /** null: one of its operations has no limit. */
 function limitOf(client: Client, facts: Facts): number | null {
-  const names = RIGHTS.filter((right) => client[right]).map((right) => LIMITS[right][0]);
+  const names = RIGHTS.filter((right) => client[right]).map((right) => LIMITS[right][0]![0]);
   const perS = names.map((name) => client[name] ?? facts[name]);
   return perS.includes(0) ? null : perS.reduce((sum, one) => sum + one, 0);
 }
