@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { feed } from './feed.ts';
-import { type Children, Dialog } from './parts.tsx';
+import { type Children, Dialog, Quiet } from './parts.tsx';
 import { ADMIN_PATHS, TICKET_HEADER, type TicketShown } from './protocol.ts';
 import { ask, Refused } from './send.ts';
 
@@ -29,23 +29,18 @@ interface ActProps {
   name: string;
   /** In the accessible name, after the name. */
   of?: string;
-  /** @throws Refused, if what is there cannot be read */
   begin: () => Step | Promise<Step>;
 }
 
 /** A button for who is signed in to act, with the dialog in which the act is confirmed. */
-export function Act({ name, of, begin }: ActProps) {
+export function Act({ begin, ...named }: ActProps) {
   const [first, setFirst] = useState<Step>();
   const close = () => setFirst(undefined);
   useEffect(close, [feed.admin]);
   if (feed.admin === null) return null;
-  const open = async () => setFirst(await begin());
   return (
     <>
-      <button type="button" class="quiet" onClick={() => void open()}>
-        {name}
-        {of && <span class="unseen"> {of}</span>}
-      </button>
+      <Quiet {...named} click={async () => setFirst(await begin())} />
       {first && <ActDialog first={first} close={close} />}
     </>
   );
@@ -73,52 +68,48 @@ function ActDialog({ first, close }: { first: Step; close: () => void }) {
     }
   };
   const submit = (event: SubmitEvent) => {
+    // Of the other buttons, the form closes the dialog, which gives the focus back.
+    if ((event.submitter as HTMLButtonElement).value === 'close') return;
     event.preventDefault();
     void go(event.currentTarget as HTMLFormElement);
   };
   return (
     <Dialog title={step.title} close={close}>
-      <form onSubmit={submit} onInput={() => setError('')} hidden={done !== undefined}>
-        {step.warnings?.map((line) => (
-          <p class="error" key={line}>
-            {line}
+      <form method="dialog" onSubmit={submit} onInput={() => setError('')}>
+        <div hidden={done !== undefined}>
+          {step.warnings?.map((line) => (
+            <p class="error" key={line}>
+              {line}
+            </p>
+          ))}
+          {step.lines?.map((line) => (
+            <p key={line}>{line}</p>
+          ))}
+          <div hidden={step !== first}>{first.fields}</div>
+          <p class="error" role="alert">
+            {error}
           </p>
-        ))}
-        {step.lines?.map((line) => (
-          <p key={line}>{line}</p>
-        ))}
-        <div class="inputs" hidden={step !== first}>
-          {first.fields}
         </div>
-        <p class="error" role="alert">
-          {error}
-        </p>
+        <div role="status">{done}</div>
         <div class="actions">
-          <button type="button" class="quiet" onClick={closeDialog} autofocus={!first.fields}>
-            Cancel
-          </button>
-          <button type="submit" class={step.isDanger ? 'primary danger' : 'primary'}>
-            {step.verb}
+          {done === undefined && (
+            <button type="submit" class={step.isDanger ? 'primary danger' : 'primary'}>
+              {step.verb}
+            </button>
+          )}
+          <button
+            type="submit"
+            class="quiet"
+            value="close"
+            formNoValidate
+            autofocus={!first.fields}
+          >
+            {done === undefined ? 'Cancel' : 'Close'}
           </button>
         </div>
       </form>
-      <div class="outcome" role="status">
-        {done}
-      </div>
-      {done !== undefined && (
-        <div class="actions">
-          <button type="button" class="quiet" onClick={closeDialog}>
-            Close
-          </button>
-        </div>
-      )}
     </Dialog>
   );
-}
-
-/** Gives the focus back to the button that opened the dialog, which removing it would not. */
-function closeDialog({ currentTarget }: { currentTarget: HTMLElement }): void {
-  currentTarget.closest('dialog')!.close();
 }
 
 type Method = 'GET' | 'PUT' | 'PATCH' | 'POST' | 'DELETE';
@@ -140,12 +131,10 @@ export async function act<T>(
     const all = { ...headers, [TICKET_HEADER]: ticket };
     return await ask<T>(ADMIN_PATHS.api + path, method, body, all);
   } catch (error) {
-    if (!(error instanceof Refused)) throw error;
+    const { status } = error as Refused;
     // The session has ended.
-    if (error.status === 401) feed.admin = null;
-    feed.changed();
-    if (error.status === 0)
-      throw new Refused(0, 'The service cannot be reached. Nothing is known about the act.');
-    throw error;
+    if (status === 401) feed.setAdmin(null);
+    if (status !== 0) throw error;
+    throw new Refused(0, 'The service cannot be reached. Nothing is known about the act.');
   }
 }

@@ -1,6 +1,6 @@
 import { useRef } from 'preact/hooks';
 import { Act, act, type Step } from './act.tsx';
-import { date, plural } from './format.ts';
+import { clientAddress, date, plural } from './format.ts';
 import { Command, Field } from './parts.tsx';
 import type { ApiKeyState, ClientDetail } from './protocol.ts';
 import { Refused } from './send.ts';
@@ -20,6 +20,7 @@ const CAN = {
   can_detokenize: 'Detokenize: its API keys turn tokens back into values',
   can_lookup: 'Look up: it finds tokens by value',
 } as const;
+const RIGHTS = Object.keys(CAN) as (keyof typeof CAN)[];
 
 export function MakeClient() {
   const fields = (
@@ -27,10 +28,10 @@ export function MakeClient() {
       <Field label="Name" name="name" required maxLength={200} />
       <fieldset>
         <legend>It may</legend>
-        {Object.entries(CAN).map(([right, words]) => (
+        {RIGHTS.map((right) => (
           <label class="check" key={right}>
             <input type="checkbox" name={right} defaultChecked={right === 'can_tokenize'} />
-            {words}
+            {CAN[right]}
           </label>
         ))}
       </fieldset>
@@ -38,16 +39,13 @@ export function MakeClient() {
     </>
   );
   const go = async (form: FormData) => {
-    const name = textOf(form, 'name');
-    const rights = Object.keys(CAN).map((right) => [right, form.has(right)] as const);
-    if (!rights.some(([, can]) => can)) throw new Refused(0, 'Choose what it may do.');
-    const settings = { ...Object.fromEntries(rights), space: textOf(form, 'space') };
-    const making = act<ClientDetail>('PUT', path('clients', name), settings, {
-      'If-None-Match': '*',
-    });
+    const [name, space] = [textOf(form, 'name'), textOf(form, 'space')];
+    if (!RIGHTS.some((right) => form.has(right))) throw new Refused(0, 'Choose what it may do.');
+    const rights = Object.fromEntries(RIGHTS.map((right) => [right, form.has(right)]));
+    const isNew = { 'If-None-Match': '*' };
+    const making = act<ClientDetail>('PUT', path('clients', name), { ...rights, space }, isNew);
     const { client_id: id } = await said(making, 412, `There is a client ${name} already.`);
-    const address = `#/client/${id}`;
-    return { done: [`Made ${id}. Issue an API key on `, <a href={address}>its page</a>, '.'] };
+    return { done: [`Made ${id}. `, <a href={clientAddress(id)}>Issue an API key for it</a>, '.'] };
   };
   const begin = (): Step => ({
     ...{ title: 'Make a client?', fields, verb: 'Make the client', go },
@@ -76,35 +74,35 @@ export function DisableClient({ client }: { client: ClientDetail }) {
   return <Act name={`${verb}…`} begin={begin} />;
 }
 
-const LIVES = { '90': '90 days', '30': '30 days', '365': '1 year', '0': 'no end' } as const;
+const LIVES = [
+  ['90', '90 days'],
+  ['30', '30 days'],
+  ['365', '1 year'],
+  ['0', 'no end'],
+] as const;
 const DAY_MS = 86_400_000;
 
 export function IssueApiKey({ client: { client_id: id, name } }: { client: ClientDetail }) {
   const fields = (
     <Field as="select" label="Valid for" name="days">
-      {(['90', '30', '365', '0'] as const).map((days) => (
+      {LIVES.map(([days, words]) => (
         <option value={days} key={days}>
-          {LIVES[days]}
+          {words}
         </option>
       ))}
     </Field>
   );
   const go = async (form: FormData) => {
-    const days = Number(form.get('days'));
-    const ends = days === 0 ? null : new Date(Date.now() + days * DAY_MS).toISOString();
-    const { api_key: apiKey, api_key_id: keyId } = await act<Record<string, string>>(
-      ...(['POST', path('clients', id, 'api-keys'), { expires_at: ends }] as const),
+    const endsMs = Date.now() + Number(form.get('days')) * DAY_MS;
+    const isEndless = form.get('days') === '0';
+    const body = { expires_at: isEndless ? null : new Date(endsMs).toISOString() };
+    const issuing = act<Record<'api_key' | 'api_key_id', string>>(
+      ...(['POST', path('clients', id, 'api-keys'), body] as const),
     );
-    const until = ends === null ? 'It never ends.' : `It ends ${date(Date.parse(ends))}.`;
-    const done = (
-      <>
-        <p>
-          {keyId} is issued. {until} Copy the API key now: nobody can show it again.
-        </p>
-        <Command label="API key" what="the API key" text={apiKey!} />
-      </>
-    );
-    return { done };
+    const { api_key: apiKey, api_key_id: keyId } = await issuing;
+    const until = isEndless ? 'It never ends.' : `It ends ${date(endsMs)}.`;
+    const words = `${keyId} is issued. ${until} Copy the API key now: nobody can show it again.`;
+    return { done: [words, <Command label="API key" of="the API key" text={apiKey} />] };
   };
   const begin = (): Step => ({
     ...{ title: `Issue an API key of “${name}”?`, fields, verb: 'Issue the API key', go },

@@ -49,3 +49,10 @@ export function usePolicy(): PolicyDetail | undefined {
   known.current = tag === null ? undefined : answer;
   return known.current;
 }
+
+/** What is no longer known stays, with the time at which it was. */
+export function useLatest<T>(now: T | null | undefined): { known?: T; atMs?: number } {
+  const latest = useRef<{ known?: T; atMs?: number }>({});
+  if (now) latest.current = { known: now, atMs: feed.nowMs };
+  return latest.current;
+}

@@ -8,30 +8,22 @@ import { ago, date, duration, limitShown, rightsOf, si, whole } from './format.t
 import { Badge, Bar, Command, Copy, type Fact, Facts, RightMark, Table } from './parts.tsx';
 import { type ApiKeyState, type ClientDetail, HISTORY_MS, PATHS } from './protocol.ts';
 
+const MISSING = 'There is no client with this id.';
+const UNKNOWN = 'Not known at the moment: the database does not answer.';
+
 /** One client: its limits, API keys and requests, and what changes it. */
 export function Client() {
   const id = location.hash.split('/')[2] ?? '';
   const { answer: client, status } = useAnswer<ClientDetail>(`${PATHS.client}?id=${id}`);
-  const words: Record<number, string | undefined> = {
-    0: '',
-    200: client?.client_id,
-    404: 'There is no client with this id.',
-  };
+  const note = status > 200 ? (status === 404 ? MISSING : UNKNOWN) : (client?.client_id ?? '');
   return (
     <>
       <p>
         <a href="#/clients">← All clients</a>
       </p>
-      <Bar title={client?.name ?? decodeURI(id)}>
-        <p class="note" role="status">
-          {words[status] ?? 'Not known at the moment: the database does not answer.'}
-        </p>
-        {client && (
-          <span class="acts">
-            <DisableClient client={client} />
-            <Forget space={client.space} />
-          </span>
-        )}
+      <Bar title={client?.name ?? id} note={note}>
+        {client && <DisableClient client={client} />}
+        {client && <Forget space={client.space} />}
       </Bar>
       {client && (
         <div class={status === 200 ? 'view' : 'view stale'}>
@@ -54,7 +46,7 @@ function Parts({ client }: { client: ClientDetail }) {
         <RateChart {...client} />
         <section class="card">
           <h2>API keys</h2>
-          <ApiKeys client={client} />
+          <ApiKeys {...client} />
           <IssueApiKey client={client} />
         </section>
       </div>
@@ -65,9 +57,9 @@ function Parts({ client }: { client: ClientDetail }) {
             rows={sees}
             keyOf={({ kind }) => kind}
             columns={[
-              { head: 'Kind', cell: ({ kind }) => <code>{kind}</code> },
-              { head: 'Sees', cell: ({ right }) => <RightMark right={right} /> },
-              { head: 'Example', cell: ({ example }) => (example ? <code>{example}</code> : '–') },
+              ['Kind', ({ kind }) => <code>{kind}</code>],
+              ['Sees', ({ right }) => <RightMark right={right} />],
+              ['Example', ({ example }) => (example === null ? '–' : <code>{example}</code>)],
             ]}
           />
         </section>
@@ -80,7 +72,7 @@ function Parts({ client }: { client: ClientDetail }) {
         {commandsOf(client).map(([does, line]) => (
           <div class="change" key={does}>
             <p class="note">{does}</p>
-            <Command label={does} what={`the command: ${does}`} text={line} />
+            <Command label={does} of={`the command: ${does}`} text={line} />
           </div>
         ))}
       </section>
@@ -96,14 +88,8 @@ function RateChart({ name, rates }: ClientDetail) {
   const highest = Math.max(0, ...perS);
   return (
     <Chart
-      {...{
-        title: 'Requests',
-        unit: 'per second, on this node',
-        group: 'client',
-        format: si,
-        data,
-      }}
-      lines={[{ label: 'requests', color: 1 }]}
+      {...{ title: 'Requests', unit: 'per second, on this node', group: 'client' }}
+      {...{ data, format: si, lines: [{ label: 'requests', color: 1 }] }}
       range={[endS - HISTORY_MS / 1_000, endS]}
       nothing={highest === 0 ? 'No requests in the last 15 minutes' : ''}
       words={`Requests of ${name}: ${si(perS.at(-1) ?? 0)} now, ${si(highest)} at most`}
@@ -116,9 +102,9 @@ const MODES: Record<ClientDetail['token_mode'], string> = {
   random: 'random: a new token each time',
 };
 
-function factsOf(client: ClientDetail): Fact[] {
+function factsOf(client: ClientDetail): (Fact | false)[] {
   const { disabled_at: disabledAt, space, strings, time_to_live_s: timeToLiveS, limits } = client;
-  const facts: (Fact | false)[] = [
+  return [
     ['Allowed to', disabledAt === null ? rightsOf(client) : 'nothing: disabled'],
     space !== '' && ['Space', space],
     ['Tokens', MODES[client.token_mode]],
@@ -133,33 +119,20 @@ function factsOf(client: ClientDetail): Fact[] {
     }),
     ['Created', date(Date.parse(client.created_at))],
   ];
-  return facts.filter((fact) => fact !== false);
 }
 
-function ApiKeys({ client: { name, api_keys: apiKeys } }: { client: ClientDetail }) {
+function ApiKeys({ name, api_keys: apiKeys }: ClientDetail) {
   const { nowMs } = feed;
   return (
     <Table
       rows={apiKeys}
       keyOf={({ api_key_id: id }) => id}
       columns={[
-        { head: 'API key', cell: ({ api_key_id: id }) => <code>{id}</code> },
-        { head: 'Created', cell: ({ created_at: at }) => date(Date.parse(at)) },
-        {
-          head: 'Last use',
-          cell: ({ last_used_at: at }) => (at === null ? 'never' : ago(nowMs - Date.parse(at))),
-        },
-        {
-          head: 'State',
-          cell: (one) => {
-            const { isLive, text } = stateOf(one, nowMs);
-            return <Badge level={isLive ? 'good' : 'neutral'}>{text}</Badge>;
-          },
-        },
-        {
-          head: '',
-          cell: (one) => stateOf(one, nowMs).isLive && <Revoke of={name} apiKey={one} />,
-        },
+        ['API key', ({ api_key_id: id }) => <code>{id}</code>],
+        ['Created', ({ created_at: at }) => date(Date.parse(at))],
+        ['Last use', ({ last_used_at: at }) => (at ? ago(nowMs - Date.parse(at)) : 'never')],
+        ['State', (one) => <Badge level={isLive(one) ? 'good' : 'neutral'}>{stateOf(one)}</Badge>],
+        ['', (one) => isLive(one) && <Revoke of={name} apiKey={one} />],
       ]}
     />
   );
@@ -167,16 +140,19 @@ function ApiKeys({ client: { name, api_keys: apiKeys } }: { client: ClientDetail
 
 /** The act, or its command for who is not signed in to act. */
 function Revoke({ of, apiKey }: { of: string; apiKey: ApiKeyState }) {
-  const { api_key_id: id } = apiKey;
   if (feed.admin !== null) return <RevokeApiKey of={of} apiKey={apiKey} />;
+  const { api_key_id: id } = apiKey;
   const command = `standin api-key revoke ${id}`;
-  return <Copy what={`the command that revokes ${id}`} text={command} name="Copy revoke" />;
+  return <Copy of={`the command that revokes ${id}`} text={command} name="Copy revoke" />;
 }
 
-function stateOf({ revoked_at: revokedAt, expires_at: expiresAt }: ApiKeyState, nowMs: number) {
-  if (revokedAt !== null) return { isLive: false, text: `revoked ${date(Date.parse(revokedAt))}` };
-  if (expiresAt === null) return { isLive: true, text: 'valid' };
-  const endsMs = Date.parse(expiresAt);
-  const isLive = endsMs > nowMs;
-  return { isLive, text: `${isLive ? 'until' : 'expired'} ${date(endsMs)}` };
+function isLive({ revoked_at: revokedAt, expires_at: expiresAt }: ApiKeyState): boolean {
+  return revokedAt === null && (expiresAt === null || Date.parse(expiresAt) > feed.nowMs);
+}
+
+function stateOf(apiKey: ApiKeyState): string {
+  const { revoked_at: revokedAt, expires_at: expiresAt } = apiKey;
+  if (revokedAt !== null) return `revoked ${date(Date.parse(revokedAt))}`;
+  if (expiresAt === null) return 'valid';
+  return `${isLive(apiKey) ? 'until' : 'expired'} ${date(Date.parse(expiresAt))}`;
 }

@@ -1,80 +1,62 @@
-import { useRef, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { MakeClient } from './acts.tsx';
+import { useLatest } from './answer.ts';
 import { arrange, clicked, isSortable, type Order } from './client-order.ts';
 import { feed } from './feed.ts';
 import { ago, clientAddress, date, limitShown, plural, rightsOf, si, whole } from './format.ts';
-import { Badge, Bar, Filter, Id, RightMark, Share, Table } from './parts.tsx';
-import type { ClientState, ClientsState, Right, SeenKinds } from './protocol.ts';
+import { Badge, Bar, type Column, Filter, Id, RightMark, Share, Table } from './parts.tsx';
+import type { ClientState, ClientsState, Right } from './protocol.ts';
 
 /** The clients, with their last use and their rate. */
 export function Clients() {
   const [filter, setFilter] = useState('');
   const [order, setOrder] = useState<Order>({ column: 'Last use', isDescending: true });
   const { state } = feed;
-  /** What was known last stays. */
-  const latest = useRef<ClientsState | null>(null);
-  latest.current = state?.clients ?? latest.current;
-  const known = latest.current;
+  const { known } = useLatest(state?.clients);
   const shown = arrange(known?.shown ?? [], filter, order);
   const isUnknown = state !== null && state.clients === null;
+  const note = isUnknown
+    ? 'Not known at the moment: the database does not answer.'
+    : known && countOf(shown.length, known);
+  const columns = columnsOf(known?.shown ?? []).map((column) => {
+    if (column === false || !isSortable(column[0])) return column;
+    const [head, cell] = column;
+    const sort = () => setOrder(clicked(head, order));
+    const title = (
+      <button type="button" class="sort" onClick={sort}>
+        {head}
+      </button>
+    );
+    const direction = order.isDescending ? 'descending' : 'ascending';
+    return [head, cell, title, head === order.column ? direction : undefined] as const;
+  });
   return (
     <>
-      <Bar title="Clients">
-        <p class="note" role="status">
-          {isUnknown
-            ? 'Not known at the moment: the database does not answer.'
-            : known && countOf(shown.length, known)}
-        </p>
+      <Bar title="Clients" note={note}>
         <MakeClient />
         <Filter name="Filter" hint="Name, client_id or space" text={filter} change={setFilter} />
       </Bar>
       <section class={isUnknown ? 'card stale' : 'card'} aria-label="Clients">
-        <ClientTable all={known?.shown ?? []} shown={shown} order={order} setOrder={setOrder} />
+        <Table columns={columns} rows={shown} keyOf={({ client_id: id }) => id} />
       </section>
     </>
   );
 }
 
-interface ClientTableProps {
-  all: readonly ClientState[];
-  shown: readonly ClientState[];
-  order: Order;
-  setOrder: (order: Order) => void;
-}
-
-function ClientTable({ all, shown, order, setOrder }: ClientTableProps) {
+function columnsOf(all: readonly ClientState[]): (Column<ClientState> | false)[] {
   const hasPolicy = feed.state?.policy.version !== 0;
   const hasSpaces = all.some(({ space }) => space !== '');
-  const columns = [
-    { head: 'Client', cell: (one: ClientState) => <ClientName {...one} /> },
-    hasSpaces && { head: 'Space', cell: ({ space }: ClientState) => space || '–' },
-    { head: 'Allowed to', cell: rightsOf },
-    hasPolicy && {
-      head: 'Sees',
-      cell: ({ sees }: ClientState) => (sees ? <Seen sees={sees} /> : '–'),
-    },
-    hasPolicy && {
-      head: 'In clear',
-      cell: ({ strings }: ClientState) => (strings === null ? '–' : whole(strings.passed)),
-    },
-    { head: 'Tokens', cell: ({ token_mode: mode }: ClientState) => mode },
-    { head: 'API keys', cell: ({ liveApiKeys }: ClientState) => liveApiKeys },
-    { head: 'Last use', cell: (one: ClientState) => <LastUse {...one} /> },
-    { head: 'Requests per second', cell: (one: ClientState) => <Rate {...one} /> },
+  return [
+    ['Client', (one) => <ClientName {...one} />],
+    hasSpaces && ['Space', ({ space }) => space || '–'],
+    ['Allowed to', rightsOf],
+    hasPolicy && ['Sees', (one) => <Seen {...one} />],
+    hasPolicy && ['In clear', ({ strings }) => (strings === null ? '–' : whole(strings.passed))],
+    ['Tokens', ({ token_mode: mode }) => mode],
+    ['API keys', ({ liveApiKeys }) => liveApiKeys],
+    ['Last use', (one) => <LastUse {...one} />],
+    ['Requests per second', (one) => <Rate {...one} />],
   ];
-  const sortable = columns.map((column) => {
-    if (column === false) return false;
-    const { head } = column;
-    if (!isSortable(head)) return column;
-    const title = (
-      <button type="button" class="sort" onClick={() => setOrder(clicked(head, order))}>
-        {head}
-      </button>
-    );
-    const direction = order.isDescending ? ('descending' as const) : ('ascending' as const);
-    return { ...column, title, order: head === order.column ? direction : undefined };
-  });
-  return <Table columns={sortable} rows={shown} keyOf={({ client_id: id }) => id} />;
 }
 
 function ClientName({ client_id: id, name, isDisabled }: ClientState) {
@@ -84,7 +66,7 @@ function ClientName({ client_id: id, name, isDisabled }: ClientState) {
         <a href={clientAddress(id)}>{name}</a>
         {isDisabled && <Badge level="bad">disabled</Badge>}
       </span>
-      <Id id={id} what={`the client_id of ${name}`} />
+      <Id id={id} of={`the client_id of ${name}`} />
     </>
   );
 }
@@ -96,8 +78,9 @@ const EVERYTHING: Record<Right, string> = {
 };
 
 /** What a client sees of the kinds, each right on a line of its own. */
-function Seen({ sees }: { sees: readonly SeenKinds[] }) {
-  if (sees.length === 1) return <>{EVERYTHING[sees[0]!.right]}</>;
+function Seen({ sees }: ClientState) {
+  if (sees === null) return '–';
+  if (sees.length === 1) return EVERYTHING[sees[0]!.right];
   return sees.map(({ right, kinds, others }) => (
     <span class="seen" key={right}>
       <RightMark right={right} />
@@ -107,7 +90,7 @@ function Seen({ sees }: { sees: readonly SeenKinds[] }) {
 }
 
 function LastUse({ last_used_at: usedAt }: ClientState) {
-  if (usedAt === null) return <>never</>;
+  if (usedAt === null) return 'never';
   const usedMs = Date.parse(usedAt);
   return <span title={date(usedMs)}>{ago(feed.nowMs - usedMs)}</span>;
 }

@@ -52,6 +52,12 @@ class Feed {
     this.#setLink('signed_out');
   }
 
+  /** @param name of the administrator; null: the session to act has ended */
+  setAdmin(name: string | null): void {
+    this.admin = name;
+    this.changed();
+  }
+
   /** Time since the last event. */
   get silenceMs(): number {
     return performance.now() - this.#heardMs;
@@ -91,7 +97,7 @@ class Feed {
     for (;;) {
       const { done, value } = await texts.read();
       if (done) return;
-      for (const { name, data } of reader.read(value)) this.#take(name, data);
+      for (const [name, data] of reader.read(value)) this.#take(name, data);
       this.#tries = 0;
       this.#setLink('live');
     }

@@ -2,37 +2,31 @@ import { useEffect, useState } from 'preact/hooks';
 import { feed, type Link } from './feed.ts';
 import { duration } from './format.ts';
 import { checksOf, type Level, worstOf } from './health.ts';
-import { Badge, Dialog } from './parts.tsx';
+import { Badge, Dialog, Quiet } from './parts.tsx';
 import { recall } from './send.ts';
 import { SignIn, signOut } from './sign-in.tsx';
 import { chooseTheme, chosenTheme, THEMES } from './theme.ts';
 
-const LEVELS: Record<Link, Level> = {
-  loading: 'warning',
-  live: 'good',
-  stale: 'warning',
-  away: 'bad',
-  signed_out: 'warning',
-};
-
-/** Of changes of state, not of the passing seconds. */
-const SPOKEN: Partial<Record<Link, string>> = {
-  live: 'Live.',
-  stale: 'Stale: no data arrives from the service.',
-  away: 'Cannot reach the service: trying again.',
+/** Level and words of the connection, and what is spoken: no passing seconds. */
+const LINKS: Record<Link, readonly [Level | 'live', string, string]> = {
+  loading: ['warning', 'Loading', ''],
+  live: ['live', 'Live', 'Live.'],
+  stale: ['warning', 'Stale since', 'Stale: no data arrives from the service.'],
+  away: ['bad', 'No connection', 'Cannot reach the service: trying again.'],
+  signed_out: ['warning', 'Signed out', ''],
 };
 
 interface HeaderProps {
   links: readonly { readonly route: string; readonly title: string }[];
   route: string;
-  changed: () => void;
 }
 
 /** The top of every view: version, health, connection, links to the views, and who is signed in. */
-export function Header({ links, route, changed }: HeaderProps) {
-  const { state, link, nowMs } = feed;
+export function Header({ links, route }: HeaderProps) {
+  const { state, link, nowMs, silenceMs } = feed;
   const health = state && worstOf(checksOf(state, nowMs));
-  const isCurrent = link !== 'stale' && link !== 'away';
+  const isPast = link === 'stale' || link === 'away';
+  const [level, words, spoken] = LINKS[link];
   return (
     <header class="top">
       <span class="brand">
@@ -51,23 +45,18 @@ export function Header({ links, route, changed }: HeaderProps) {
           </a>
         ))}
       </nav>
-      <span class="states">
+      <span class="inline">
         {health && (
-          <Badge level={isCurrent ? health.level : 'neutral'}>
-            {isCurrent ? health.text : `Was: ${health.text}`}
+          <Badge level={isPast ? 'neutral' : health.level}>
+            {isPast ? `Was: ${health.text}` : health.text}
           </Badge>
         )}
-        <Badge level={LEVELS[link]} icon={link === 'live' ? 'live' : LEVELS[link]}>
-          {linkText()}
-        </Badge>
+        <Badge level={level}>{link === 'stale' ? `${words} ${duration(silenceMs)}` : words}</Badge>
       </span>
       <select
         aria-label="Theme"
         value={chosenTheme()}
-        onChange={({ currentTarget }) => {
-          chooseTheme(currentTarget.value);
-          changed();
-        }}
+        onChange={({ currentTarget }) => chooseTheme(currentTarget.value)}
       >
         {Object.entries(THEMES).map(([value, name]) => (
           <option key={value} value={value}>
@@ -75,50 +64,31 @@ export function Header({ links, route, changed }: HeaderProps) {
           </option>
         ))}
       </select>
-      <Session />
+      {link !== 'signed_out' && <Session />}
       <p class="unseen" role="status">
-        {`${SPOKEN[link] ?? ''}${health ? ` ${health.text}.` : ''}`}
+        {health ? `${spoken} ${health.text}.` : spoken}
       </p>
     </header>
   );
 }
 
-function linkText(): string {
-  const { link, silenceMs } = feed;
-  if (link === 'stale') return `Stale since ${duration(silenceMs)}`;
-  const texts = {
-    loading: 'Loading',
-    live: 'Live',
-    away: 'No connection',
-    signed_out: 'Signed out',
-  };
-  return texts[link];
-}
-
 /** Who is signed in, with the way in and out. */
 function Session() {
-  const { admin, link, state } = feed;
+  const { admin, state } = feed;
   const [isOpen, setOpen] = useState(false);
   const close = () => setOpen(false);
-  useEffect(close, [admin, link === 'signed_out']);
-  if (link === 'signed_out') return null;
+  useEffect(close, [admin]);
   return (
-    <span class="states">
+    <span class="inline">
       {admin !== null && (
         <span class="note" title="The audit log has every act.">
           Signed in as {admin}
         </span>
       )}
       {admin === null && state?.hasAdmin && (
-        <button type="button" class="quiet" onClick={() => setOpen(true)}>
-          Sign in to act
-        </button>
+        <Quiet name="Sign in to act" click={() => setOpen(true)} />
       )}
-      {(admin !== null || recall('console') !== null) && (
-        <button type="button" class="quiet" onClick={() => void signOut()}>
-          Sign out
-        </button>
-      )}
+      {(admin ?? recall('console')) !== null && <Quiet name="Sign out" click={signOut} />}
       {isOpen && (
         <Dialog title="Sign in to act" close={close}>
           <SignIn session="admin" />

@@ -7,22 +7,24 @@ import { duration } from './format.ts';
 import { Header } from './header.tsx';
 import { databaseAdvice } from './health.ts';
 import { Overview } from './overview.tsx';
-import type { Children } from './parts.tsx';
+import { type Children, Quiet } from './parts.tsx';
 import { Playground } from './playground.tsx';
 import { Reference } from './reference.tsx';
 import { Requests } from './requests.tsx';
 import { loadAdmin, SignIn } from './sign-in.tsx';
-import { applyTheme, followSystem } from './theme.ts';
+import { applyTheme } from './theme.ts';
 import { Vault } from './vault.tsx';
 
-interface ViewOfPage {
-  /** The part of the address after `#/`, up to the next slash. */
+/**
+ * The route is the part of the address after `#/`, up to the next slash. A view with a parent is
+ * led to by a link of the parent, the others by one of the header.
+ */
+type ViewOfPage = {
   readonly route: string;
   readonly title: string;
   readonly Body: ComponentType;
-  /** The route of the view whose link leads here; undefined: the header has a link. */
   readonly parent?: string;
-}
+};
 
 const VIEWS: readonly ViewOfPage[] = [
   { route: '', title: 'Overview', Body: Overview },
@@ -73,7 +75,7 @@ function Page() {
       <button type="button" class="skip" onClick={() => document.getElementById('main')!.focus()}>
         Skip to the content
       </button>
-      <Header links={LINKS} route={current.parent ?? current.route} changed={draw} />
+      <Header links={LINKS} route={current.parent ?? current.route} />
       <main id="main" tabIndex={-1}>
         <Banner />
         {isSignedOut && (
@@ -106,11 +108,7 @@ function Banner() {
   return (
     <div class="banner">
       {isAway ? `Cannot reach the service: trying again.${since}` : isOld ? old : advice}
-      {(isAway || isOld) && (
-        <button type="button" class="quiet" onClick={again}>
-          {isAway ? 'Try now' : 'Reload'}
-        </button>
-      )}
+      {(isAway || isOld) && <Quiet name={isAway ? 'Try now' : 'Reload'} click={again} />}
     </div>
   );
 }
@@ -120,7 +118,6 @@ function draw(): void {
 }
 
 applyTheme();
-followSystem(draw);
 feed.changed = draw;
 addEventListener('hashchange', draw);
 document.addEventListener('visibilitychange', draw);

@@ -3,8 +3,8 @@ import { Chart, type Line } from './chart.tsx';
 import { feed } from './feed.ts';
 import { countedText, duration, ms, recordsText, si, whole } from './format.ts';
 import { checksOf } from './health.ts';
-import { Bar, Choices, Command, Facts, Table, Tiles } from './parts.tsx';
-import type { ConsoleState, Latency, OperationSample, Sample } from './protocol.ts';
+import { Bar, Choices, Command, Facts, Table, type Tile, Tiles, Unseen } from './parts.tsx';
+import type { ConsoleState, Latency, Sample } from './protocol.ts';
 import {
   columnsOf,
   type Figures,
@@ -55,40 +55,41 @@ export function Overview() {
   );
 }
 
-function tilesOf(last: Sample | undefined, state: ConsoleState | null) {
-  const pair = (tokenized: number, restored: number) =>
-    [si(tokenized + restored), `tokenize ${si(tokenized)} · detokenize ${si(restored)}`] as const;
-  const sum = (one: (sample: Sample) => readonly [string, string]) =>
-    last === undefined ? [] : one(last);
+function tilesOf(last: Sample | undefined, state: ConsoleState | null): Tile[] {
   const vault = state?.vault;
-  const records = vault
-    ? [recordsText(vault.records, vault.isEstimate), countedText(vault)]
-    : state && ['–', 'not known'];
-  const slowest = ({ tokenize, detokenize }: Sample) => {
-    const quantiles = [tokenize.latency?.p99_ms, detokenize.latency?.p99_ms];
-    const known = quantiles.filter((value) => value !== undefined);
-    // The larger of the two is the number above.
-    const note = `tokenize ${ms(quantiles[0])} · detokenize ${ms(quantiles[1])}`;
-    return [known.length === 0 ? '–' : ms(Math.max(...known)), note] as const;
-  };
-  const unanswered = ({ tokenize, detokenize }: Sample) => {
-    const refused = tokenize.refused + detokenize.refused;
-    const failed = tokenize.failed + detokenize.failed;
-    return [si(refused + failed), `refused ${si(refused)} · failed ${si(failed)}`] as const;
-  };
+  const records: Tile = vault
+    ? ['Records', recordsText(vault.records, vault.isEstimate), countedText(vault)]
+    : state
+      ? ['Records', '–', 'not known']
+      : ['Records'];
+  if (last === undefined) return [...TILES.map((label): Tile => [label]), records];
+  const { tokenize, detokenize } = last;
+  const pair =
+    (label: string, [one, other] = ['tokenize', 'detokenize']) =>
+    (a: number, b: number) =>
+      [label, si(a + b), `${one} ${si(a)} · ${other} ${si(b)}`] as const;
+  const quantiles = [tokenize.latency?.p99_ms, detokenize.latency?.p99_ms];
+  const known = quantiles.filter((value) => value !== undefined);
+  // The larger of the two is the number above.
+  const note = `tokenize ${ms(quantiles[0])} · detokenize ${ms(quantiles[1])}`;
   return [
-    [
-      'Requests per second',
-      ...sum(({ tokenize, detokenize }) => pair(requestsOf(tokenize), requestsOf(detokenize))),
-    ],
-    [
-      'Values per second',
-      ...sum(({ tokenize, detokenize }) => pair(tokenize.values, detokenize.values)),
-    ],
-    ['Slowest 1 % of requests', ...sum(slowest)],
-    ['Refused and failed per second', ...sum(unanswered)],
-    ['Records', ...(records ?? [])],
-  ] as [string, string?, string?][];
+    pair(TILES[0])(requestsOf(tokenize), requestsOf(detokenize)),
+    pair(TILES[1])(tokenize.values, detokenize.values),
+    [TILES[2], known.length === 0 ? '–' : ms(Math.max(...known)), note],
+    pair(TILES[3], ['refused', 'failed'])(both(last, 'refused'), both(last, 'failed')),
+    records,
+  ];
+}
+
+const TILES = [
+  'Requests per second',
+  'Values per second',
+  'Slowest 1 % of requests',
+  'Refused and failed per second',
+] as const;
+
+function both({ tokenize, detokenize }: Sample, count: 'refused' | 'failed'): number {
+  return tokenize[count] + detokenize[count];
 }
 
 /** Shows a command for a first request while the service has none. */
@@ -107,7 +108,7 @@ function FirstSteps({ serviceUrl }: ConsoleState) {
         The charts begin with the first one. Send it with an API key, or use the{' '}
         <a href="#/playground">playground</a>.
       </p>
-      <Command label="Command that sends a request" what="the command" text={text} />
+      <Command label="Command that sends a request" of="the command" text={text} />
     </section>
   );
 }
@@ -148,9 +149,6 @@ const latencyOf = (name: 'tokenize' | 'detokenize', color: number): TrafficPlot 
   };
 };
 
-const both = (pick: (one: OperationSample) => number) => (sample: Sample) =>
-  pick(sample.tokenize) + pick(sample.detokenize);
-
 const PLOTS: readonly TrafficPlot[] = [
   {
     ...{ title: 'Requests', unit: 'per second', format: si, hasTotal: true },
@@ -174,16 +172,8 @@ const PLOTS: readonly TrafficPlot[] = [
     ...{ title: 'Refused and failed', unit: 'requests per second', format: si, hasTotal: true },
     nothing: 'Nothing was refused, nothing failed',
     lines: [
-      line(
-        'refused',
-        5,
-        both(({ refused }) => refused),
-      ),
-      line(
-        'failed',
-        4,
-        both(({ failed }) => failed),
-      ),
+      line('refused', 5, (sample) => both(sample, 'refused')),
+      line('failed', 4, (sample) => both(sample, 'failed')),
       line(
         'by limit',
         5,
@@ -237,11 +227,10 @@ function TrafficChart({ plot, samples, windowMs }: TrafficChartProps) {
 
 function InNumbers({ plot, figures }: { plot: TrafficPlot; figures: readonly Figures[] }) {
   const { title, lines, format, hasTotal = false } = plot;
-  const of = (head: string, textOf: (one: Figures) => string) => ({
-    ...{ head, cell: (i: number) => textOf(figures[i]!) },
-  });
+  const of = (head: string, textOf: (one: Figures) => string) =>
+    [head, (i: number) => textOf(figures[i]!)] as const;
   const columns = [
-    { head: '', cell: (i: number) => lines[i]!.label },
+    ['', (i: number) => lines[i]!.label] as const,
     of('Now', ({ now }) => format(now)),
     of('Mean', ({ mean }) => format(mean)),
     of('Highest', ({ highest }) => format(highest)),
@@ -250,7 +239,7 @@ function InNumbers({ plot, figures }: { plot: TrafficPlot; figures: readonly Fig
   return (
     <details>
       <summary>
-        In numbers<span class="unseen">: {title}</span>
+        In numbers<Unseen>: {title}</Unseen>
       </summary>
       <Table kind="" columns={columns} rows={[...lines.keys()]} keyOf={(i) => i} />
     </details>

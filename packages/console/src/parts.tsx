@@ -23,16 +23,10 @@ export function Icon({ level }: { level: Level | 'live' }) {
   );
 }
 
-interface BadgeProps {
-  level: Level;
-  icon?: Level | 'live';
-  children: Children;
-}
-
-export function Badge({ level, icon = level, children }: BadgeProps) {
+export function Badge({ level, children }: { level: Level | 'live'; children: Children }) {
   return (
     <span class={`badge ${level}`}>
-      <Icon level={icon} />
+      <Icon level={level} />
       <span>{children}</span>
     </span>
   );
@@ -42,18 +36,39 @@ export function RightMark({ right }: { right: Right }) {
   return <span class={`right ${right}`}>{right}</span>;
 }
 
+/** Not for the eye. */
+export function Unseen({ children }: { children: Children }) {
+  return <span class="unseen">{children}</span>;
+}
+
 /** The head of a view. */
-export function Bar({ title, children }: { title: string; children?: Children }) {
+export function Bar({
+  title,
+  note,
+  children,
+}: {
+  title: string;
+  note?: Children;
+  children?: Children;
+}) {
   return (
     <div class="bar">
       <h1>{title}</h1>
+      {note !== undefined && (
+        <p class="note" role="status">
+          {note}
+        </p>
+      )}
       {children}
     </div>
   );
 }
 
-/** A row of numbers, each with a note. Parts of a note are apart by ` · `. */
-export function Tiles({ tiles }: { tiles: readonly (readonly [string, string?, string?])[] }) {
+/** Parts of the note are apart by ` · `. Nothing came yet: there is no value. */
+export type Tile = readonly [label: string, value?: string, note?: string];
+
+/** A row of numbers, each with a note. */
+export function Tiles({ tiles }: { tiles: readonly Tile[] }) {
   return (
     <dl class="tiles">
       {tiles.map(([label, value, note = '']) => (
@@ -73,30 +88,32 @@ export function Tiles({ tiles }: { tiles: readonly (readonly [string, string?, s
 
 export type Fact = readonly [name: string, value: Children, level?: Level];
 
-export function Facts({ facts }: { facts: readonly Fact[] }) {
+export function Facts({ facts }: { facts: readonly (Fact | false)[] }) {
   return (
-    <dl class="checks">
-      {facts.map(([name, value, level]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd class={level}>
-            {level && <Icon level={level} />}
-            {value}
-          </dd>
-        </div>
-      ))}
+    <dl class="facts">
+      {facts.map(
+        (fact) =>
+          fact && (
+            <div key={fact[0]}>
+              <dt>{fact[0]}</dt>
+              <dd class={fact[2]}>
+                {fact[2] && <Icon level={fact[2]} />}
+                {fact[1]}
+              </dd>
+            </div>
+          ),
+      )}
     </dl>
   );
 }
 
-export interface Column<T> {
-  /** '': the column needs no head. */
-  readonly head: string;
-  readonly cell: (row: T) => Children;
-  /** Shown instead of the words of the head. */
-  readonly title?: Children;
-  readonly order?: 'ascending' | 'descending' | undefined;
-}
+/** A head of '': the column needs none. `title` is shown instead of its words. */
+export type Column<T> = readonly [
+  head: string,
+  cell: (row: T) => Children,
+  title?: Children,
+  order?: 'ascending' | 'descending' | undefined,
+];
 
 interface TableProps<T> {
   /** `rows`: its rows become cards in a narrow window. */
@@ -109,53 +126,48 @@ interface TableProps<T> {
 
 export function Table<T>({ kind = 'rows', columns, rows, keyOf }: TableProps<T>) {
   const shown = columns.filter((one) => one !== false);
-  const headOf = ({ head, title, order }: Column<T>) =>
-    head === '' ? (
-      <td key={head} />
-    ) : (
-      <th scope="col" key={head} aria-sort={order}>
-        {title ?? head}
-      </th>
-    );
-  const cellOf = (row: T, { head, cell }: Column<T>, i: number) => {
-    const Cell = i === 0 ? 'th' : 'td';
-    return (
-      <Cell key={head} scope={i === 0 ? 'row' : undefined} data-head={head}>
-        <div>{cell(row)}</div>
-      </Cell>
-    );
-  };
   return (
     <table class={kind}>
       <thead>
-        <tr>{shown.map(headOf)}</tr>
+        <tr>
+          {shown.map(([head, , title = head, order]) => {
+            const Head = head === '' ? 'td' : 'th';
+            return (
+              <Head key={head} scope={head && 'col'} aria-sort={order}>
+                {title}
+              </Head>
+            );
+          })}
+        </tr>
       </thead>
       <tbody>
         {rows.map((row) => (
-          <tr key={keyOf(row)}>{shown.map((column, i) => cellOf(row, column, i))}</tr>
+          <tr key={keyOf(row)}>
+            {shown.map(([head, cell], i) => {
+              const Cell = i === 0 ? 'th' : 'td';
+              return (
+                <Cell key={head} scope={i === 0 ? 'row' : undefined} data-head={head}>
+                  <div>{cell(row)}</div>
+                </Cell>
+              );
+            })}
+          </tr>
         ))}
       </tbody>
     </table>
   );
 }
 
-interface ShareProps {
-  /** Missing if a heading already names the share. */
-  label?: string;
-  /** 0 to 1, and more fills the bar; null: not known, or nothing to share. */
-  share: number | null;
-  text: string;
-}
-
-/** A bar that shows a share, with a text. The bar alone adds no information. */
-export function Share({ label, share, text }: ShareProps) {
-  const width = `${Math.min(1, Math.max(0, share ?? 0)) * 100}%`;
+/**
+ * A bar that shows a share, with a text. The bar alone adds no information.
+ * @param share 0 to 1, and more fills the bar; null: not known, or nothing to share
+ */
+export function Share({ share, text }: { share: number | null; text: string }) {
   return (
     <div class="share">
-      {label && <span>{label}</span>}
-      <span class="share-text">{text}</span>
+      {text}
       <span class="track" aria-hidden="true" hidden={share === null}>
-        <i style={{ width }} />
+        <i style={{ width: `${Math.min(1, share ?? 0) * 100}%` }} />
       </span>
     </div>
   );
@@ -184,6 +196,21 @@ export function Choices({ legend, names, chosen, choose }: ChoicesProps) {
   );
 }
 
+interface CheckProps {
+  name: string;
+  isChecked: boolean;
+  check: (isChecked: boolean) => void;
+}
+
+export function Check({ name, isChecked, check }: CheckProps) {
+  return (
+    <label class="check">
+      <input type="checkbox" checked={isChecked} onChange={() => check(!isChecked)} />
+      {name}
+    </label>
+  );
+}
+
 interface FilterProps {
   name: string;
   hint: string;
@@ -196,10 +223,7 @@ export function Filter({ name, hint, text, change }: FilterProps) {
     <label class="filter">
       {name}
       <input
-        type="search"
-        placeholder={hint}
-        autocomplete="off"
-        spellcheck={false}
+        {...{ type: 'search', placeholder: hint, autocomplete: 'off', spellcheck: false }}
         value={text}
         onInput={({ currentTarget }) => change(currentTarget.value)}
       />
@@ -207,57 +231,54 @@ export function Filter({ name, hint, text, change }: FilterProps) {
   );
 }
 
-const COPIED_FOR_MS = 1_500;
-
-interface CopyProps {
-  /** In the accessible name: "Copy the command". */
-  what: string;
-  text: string;
-  name?: string;
+/** In the accessible name, `of` follows the name. */
+export function Quiet(props: { name: string; of?: string; click: () => unknown; kind?: string }) {
+  const { name, of, click, kind = 'quiet' } = props;
+  return (
+    <button type="button" class={kind} onClick={() => void click()}>
+      <span aria-live={kind === 'quiet copy' ? 'polite' : undefined}>{name}</span>
+      {of && <Unseen> {of}</Unseen>}
+    </button>
+  );
 }
 
+const COPIED_FOR_MS = 1_500;
+
 /** A button that copies a text and confirms it. */
-export function Copy({ what, text, name = 'Copy' }: CopyProps) {
+export function Copy({ of, text, name = 'Copy' }: { of: string; text: string; name?: string }) {
   const [word, setWord] = useState('');
   const copy = async () => {
     setWord((await copied(text)) ? 'Copied' : 'Not allowed');
     setTimeout(() => setWord(''), COPIED_FOR_MS);
   };
-  return (
-    <button type="button" class="quiet copy" onClick={() => void copy()}>
-      <span aria-live="polite">{word || name}</span>
-      <span class="unseen"> {what}</span>
-    </button>
-  );
+  return <Quiet kind="quiet copy" name={word || name} of={of} click={copy} />;
 }
 
 /** Over HTTP from another machine a page has no clipboard API, but can copy a selection. */
 async function copied(text: string): Promise<boolean> {
-  if (navigator.clipboard !== undefined) {
-    const writing = navigator.clipboard.writeText(text);
-    return writing.then(
+  const { clipboard } = navigator;
+  if (clipboard !== undefined)
+    return clipboard.writeText(text).then(
       () => true,
       () => false,
     );
-  }
-  const before = document.activeElement;
-  const field = document.createElement('textarea');
-  field.value = text;
+  const before = document.activeElement as HTMLElement | null;
+  const field = Object.assign(document.createElement('textarea'), { value: text });
   // A dialog lets nothing outside be selected.
   (before?.closest('dialog') ?? document.body).append(field);
   field.select();
   const isDone = document.execCommand('copy');
   field.remove();
-  if (before instanceof HTMLElement) before.focus();
+  before?.focus();
   return isDone;
 }
 
 /** An id to copy. */
-export function Id({ id, what }: { id: string; what: string }) {
+export function Id({ id, of }: { id: string; of: string }) {
   return (
     <span class="inline id">
       <code>{id}</code>
-      <Copy what={what} text={id} />
+      <Copy of={of} text={id} />
     </span>
   );
 }
@@ -273,11 +294,11 @@ export function Code({ label, text }: { label: string; text: string }) {
 }
 
 /** A text to copy, such as a command. */
-export function Command({ label, what, text }: { label: string; what: string; text: string }) {
+export function Command({ label, of, text }: { label: string; of: string; text: string }) {
   return (
     <div class="command">
       <Code label={label} text={text} />
-      <Copy what={what} text={text} />
+      <Copy of={of} text={text} />
     </div>
   );
 }
@@ -292,44 +313,31 @@ interface FieldProps extends Omit<AllHTMLAttributes<HTMLInputElement>, 'label' |
 }
 
 /** A label with its control, and a note or an error below. Values must go to no spell checker. */
-export function Field({ label, as = 'input', note, error, ...rest }: FieldProps) {
+export function Field({ label, as = 'input', note, error = '', ...rest }: FieldProps) {
   const made = useId();
   const id = String(rest.id ?? made);
   const Control = as as unknown as FunctionComponent<AllHTMLAttributes<HTMLInputElement>>;
-  const below = [error !== undefined && `${id}-error`, note && `${id}-note`].filter(Boolean);
   return (
     <div class="field">
       <label for={id}>{label}</label>
       <Control
-        spellcheck={false}
-        autocomplete="off"
-        aria-describedby={below.join(' ') || undefined}
-        aria-invalid={error === undefined ? undefined : error !== ''}
-        {...rest}
-        id={id}
+        {...{ spellcheck: false, autocomplete: 'off', ...rest, id }}
+        aria-describedby={`${id}-error ${id}-note`}
+        aria-invalid={error !== ''}
       />
-      {error !== undefined && (
-        <p class="error" id={`${id}-error`} role="alert">
-          {error}
-        </p>
-      )}
-      {note && (
-        <p class="note" id={`${id}-note`}>
-          {note}
-        </p>
-      )}
+      <p class="error" id={`${id}-error`} role="alert">
+        {error}
+      </p>
+      <p class="note" id={`${id}-note`}>
+        {note}
+      </p>
     </div>
   );
 }
 
-interface DialogProps {
-  title: string;
-  close: () => void;
-  children: Children;
-}
-
 /** Open as long as it is rendered. */
-export function Dialog({ title, close, children }: DialogProps) {
+export function Dialog(props: { title: string; close: () => void; children: Children }) {
+  const { title, close, children } = props;
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => ref.current!.showModal(), []);

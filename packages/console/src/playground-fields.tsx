@@ -1,5 +1,5 @@
 import { plural } from './format.ts';
-import { Badge, Icon, RightMark, Table } from './parts.tsx';
+import { Badge, Icon, RightMark, Table, Unseen } from './parts.tsx';
 import { leavesOf } from './playground-input.ts';
 import type { Right } from './protocol.ts';
 
@@ -48,7 +48,7 @@ export function FieldTable({ fields }: { fields: Fields }) {
         {code(restored!)(path)}
         {right === 'masked' && <RightMark right={right} />}
         {isEqual && <Icon level="good" />}
-        {isEqual && <span class="unseen"> equal to the value</span>}
+        {isEqual && <Unseen> equal to the value</Unseen>}
       </span>
     );
   };
@@ -59,11 +59,11 @@ export function FieldTable({ fields }: { fields: Fields }) {
         rows={paths.slice(0, MAX_ROWS)}
         keyOf={(path) => path}
         columns={[
-          { head: 'Field', cell: (path) => <code>{path}</code> },
-          kinds !== undefined && { head: 'Kind', cell: (path) => <code>{kinds.get(path)}</code> },
-          { head: 'Value', cell: code(values!) },
-          { head: 'Token', cell: code(tokens!) },
-          { head: 'Restored', cell: restoredOf },
+          ['Field', (path) => <code>{path}</code>],
+          kinds !== undefined && ['Kind', (path) => <code>{kinds.get(path)}</code>],
+          ['Value', code(values!)],
+          ['Token', code(tokens!)],
+          ['Restored', restoredOf],
         ]}
       />
       <p class="note">

@@ -3,7 +3,7 @@ import { usePolicy } from './answer.ts';
 import { feed } from './feed.ts';
 import { ms } from './format.ts';
 import { lineOf, pathIn, placeOf, stepsOf } from './json-place.ts';
-import { Badge, Bar, Field, RightMark } from './parts.tsx';
+import { Badge, Bar, Check, type Children, Field, Quiet, RightMark } from './parts.tsx';
 import { failureOf } from './playground-errors.ts';
 import { type Fields, FieldTable, type Kinds } from './playground-fields.tsx';
 import { type Input, inputOf, leavesOf } from './playground-input.ts';
@@ -28,7 +28,11 @@ const EXAMPLE = {
   iban: 'DE89 3704 0044 0532 0130 00',
   note: 'Prefers e-mail, before noon',
 };
-const EXAMPLE_HINT = 'ann@example.com, or {"name": "Jane Doe"}';
+const HINTS = {
+  original: 'ann@example.com, or {"name": "Jane Doe"}',
+  tokens: 'The tokens appear here',
+};
+const LENIENT_WORDS = 'Lenient: leave what is unknown or forbidden';
 /** Longer than the console waits for the service. */
 const TIMEOUT_MS = 30_000;
 
@@ -96,7 +100,9 @@ class Desk extends Component<DeskProps, DeskState> {
   override render() {
     const { policy } = this.props;
     const { apiKey, isLenient, shown, client } = this.state;
-    const example = () => this.#type(inLines((policy && recordOf(policy)) ?? EXAMPLE));
+    const example = () => this.#type('original', inLines((policy && recordOf(policy)) ?? EXAMPLE));
+    const check = () => this.setState({ isLenient: !isLenient });
+    const lenient = <Check name={LENIENT_WORDS} isChecked={isLenient} check={check} />;
     return (
       <>
         <Bar title="Playground">
@@ -113,26 +119,8 @@ class Desk extends Component<DeskProps, DeskState> {
           />
         </div>
         <div class="halves">
-          {this.#half('tokenize', 'Tokenize', 'Original', EXAMPLE_HINT, (text) => this.#type(text))}
-          {this.#half('detokenize', 'Restore', 'Tokens', 'The tokens appear here', (tokens) => {
-            this.#answered = undefined;
-            this.setState({ tokens, shown: {} });
-          })}
-        </div>
-        <div class="bar">
-          <button type="button" class="quiet" onClick={example}>
-            Example
-          </button>
-          {policy && (
-            <label class="check">
-              <input
-                type="checkbox"
-                checked={isLenient}
-                onChange={() => this.setState({ isLenient: !isLenient })}
-              />
-              Lenient: leave what is unknown or forbidden
-            </label>
-          )}
+          {this.#half('tokenize', 'Tokenize', 'Original', <Quiet name="Example" click={example} />)}
+          {this.#half('detokenize', 'Restore', 'Tokens', policy && lenient)}
         </div>
         {/* Below the buttons: what appears above them would move them away under a click. */}
         {client && <RightsOf client={client} />}
@@ -142,21 +130,17 @@ class Desk extends Component<DeskProps, DeskState> {
   }
 
   #half(
-    operation: Operation,
-    name: string,
-    label: string,
-    hint: string,
-    type: (text: string) => void,
+    ...[operation, name, label, more]: [Operation, name: string, label: string, more: Children]
   ) {
     const about = INPUT_OF[operation];
     const run = () => void this.#run(operation);
     return (
       <section class="card" aria-label={name}>
         <Field
-          {...{ id: about, label, as: 'textarea', rows: 14, placeholder: hint }}
+          {...{ id: about, label, as: 'textarea', rows: 14, placeholder: HINTS[about] }}
           error={this.#errorOf(about)}
           value={this.state[about]}
-          onInput={({ currentTarget }) => type(currentTarget.value)}
+          onInput={({ currentTarget }) => this.#type(about, currentTarget.value)}
           onKeyDown={(event) => {
             if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
             event.preventDefault();
@@ -174,6 +158,7 @@ class Desk extends Component<DeskProps, DeskState> {
           >
             {name}
           </button>
+          {more}
           <span class="note keys">
             <kbd>Ctrl</kbd> <kbd>Enter</kbd>
           </span>
@@ -193,10 +178,10 @@ class Desk extends Component<DeskProps, DeskState> {
   }
 
   /** Tokens of other values would look like the answer. Tokens that the user typed stay. */
-  #type(original: string): void {
-    const tokens = this.#answered === undefined ? this.state.tokens : '';
+  #type(about: 'original' | 'tokens', text: string): void {
+    const isOld = about === 'original' && this.#answered !== undefined;
     this.#answered = undefined;
-    this.setState({ original, tokens, shown: {} });
+    this.setState({ ...(isOld && { tokens: '' }), [about]: text, shown: {} });
   }
 
   /** What the service says about the client of the API key. Only for show. */
@@ -216,7 +201,7 @@ class Desk extends Component<DeskProps, DeskState> {
     const { policy } = this.props;
     if (isAsking) return;
     const about = INPUT_OF[operation];
-    if (about === 'original') this.#type(original);
+    if (about === 'original') this.#type(about, original);
     else this.setState({ shown: {} });
     const key = apiKey.trim();
     // Other characters cannot be in a header, so not in an API key.
@@ -397,18 +382,15 @@ function RightsOf({ client: { name, space, sees } }: { client: ClientDetail }) {
         What this API key sees
         <small>{`client ${name}${space === '' ? '' : ` of the space ${space}`}`}</small>
       </h2>
-      {sees ? (
-        <ul>
-          {sees.map(({ kind, right, example }) => (
-            <li key={kind}>
-              <code>{kind}</code> <RightMark right={right} />
-              {right === 'masked' && example !== null && <code> {example}</code>}
-            </li>
-          ))}
-        </ul>
-      ) : (
-        <p class="note">Nothing: it may not detokenize.</p>
-      )}
+      {sees === null && <p class="note">Nothing: it may not detokenize.</p>}
+      <p class="inline">
+        {sees?.map(({ kind, right, example }) => (
+          <span key={kind}>
+            <code>{kind}</code> <RightMark right={right} />
+            {right === 'masked' && example !== null && <code> {example}</code>}
+          </span>
+        ))}
+      </p>
     </section>
   );
 }

@@ -55,18 +55,12 @@ function Kinds({ kinds, fields, elsewhereWords }: PolicyDetail) {
         rows={kinds}
         keyOf={({ name }) => name}
         columns={[
-          { head: 'Kind', cell: code(({ name }) => name) },
-          { head: 'Options', cell: ({ words }) => words },
-          { head: 'Fields', cell: ({ name }) => <Paths fields={fields ?? []} kind={name} /> },
-          { head: 'Example', cell: code(({ example }) => example.value) },
-          {
-            head: 'Token',
-            cell: code(({ example }) => ('token' in example ? example.token : example.refusal)),
-          },
-          {
-            head: 'Masked',
-            cell: code(({ example }) => ('mask' in example ? example.mask : '–')),
-          },
+          ['Kind', code(({ name }) => name)],
+          ['Options', ({ words }) => words],
+          ['Fields', ({ name }) => <Paths fields={fields ?? []} kind={name} />],
+          ['Example', code(({ example }) => example.value)],
+          ['Token', code(({ example: one }) => ('token' in one ? one.token : one.refusal))],
+          ['Masked', code(({ example: one }) => ('mask' in one ? one.mask : '–'))],
         ]}
       />
     </>

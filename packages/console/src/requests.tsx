@@ -4,14 +4,14 @@ import { feed } from './feed.ts';
 import { hasWords, reasonsOf } from './filter.ts';
 import { clientAddress, clock, date, ms, plural, whole } from './format.ts';
 import type { Level } from './health.ts';
-import { Badge, Bar, Choices, Filter, Id, Table } from './parts.tsx';
+import { Badge, Bar, Check, Choices, Filter, Id, Table } from './parts.tsx';
 import { PATHS, type RecentRequest, type RecentRequestsShown } from './protocol.ts';
 
 const EVERY_REASON = '';
 
 /** The last requests that this node answered. */
 export function Requests() {
-  const [isRefusedOnly, setRefusedOnly] = useState(false);
+  const [chosen, choose] = useState(0);
   const [reason, setReason] = useState(EVERY_REASON);
   const [filter, setFilter] = useState('');
   const [isPaused, setPaused] = useState(false);
@@ -22,25 +22,17 @@ export function Requests() {
   const reasons = reasonsOf(refused);
   // The choice stays, also when its last request has left the list.
   if (reason !== EVERY_REASON && !reasons.has(reason)) reasons.set(reason, 0);
-  const from = isRefusedOnly || reason !== EVERY_REASON ? refused : all;
+  const from = chosen === 1 || reason !== EVERY_REASON ? refused : all;
   const shown = from.filter(({ client_id: id, request_id: requestId, route, status, why }) => {
     if (reason !== EVERY_REASON && why !== reason) return false;
     return hasWords(filter, nameOf(id), id, requestId, route, status, why);
   });
+  const kinds = ['All', 'Refused and failed'];
   return (
     <>
-      <Bar title="Requests">
-        <p class="note" role="status">
-          {countOf(shown.length, all.length)}
-        </p>
-      </Bar>
+      <Bar title="Requests" note={countOf(shown.length, all.length)} />
       <div class="bar">
-        <Choices
-          legend="Requests shown"
-          names={['All', 'Refused and failed']}
-          chosen={Number(isRefusedOnly)}
-          choose={(chosen) => setRefusedOnly(chosen === 1)}
-        />
+        <Choices legend="Requests shown" names={kinds} chosen={chosen} choose={choose} />
         <select
           aria-label="Reason"
           value={reason}
@@ -52,10 +44,7 @@ export function Requests() {
           ))}
         </select>
         <Filter name="Find" hint="Client, status or request id" text={filter} change={setFilter} />
-        <label class="check">
-          <input type="checkbox" checked={isPaused} onChange={() => setPaused(!isPaused)} />
-          Pause
-        </label>
+        <Check name="Pause" isChecked={isPaused} check={setPaused} />
       </div>
       <section class="card requests" aria-label="Requests" hidden={shown.length === 0}>
         <RequestTable requests={shown} nameOf={nameOf} />
@@ -70,35 +59,33 @@ interface RequestTableProps {
 }
 
 function RequestTable({ requests, nameOf }: RequestTableProps) {
+  const clientOf = ({ client_id: id }: RecentRequest) =>
+    id === null ? 'no valid API key' : <a href={clientAddress(id)}>{nameOf(id)}</a>;
   return (
     <Table
       rows={requests}
       keyOf={({ request_id: id }) => id}
       columns={[
-        { head: 'Time', cell: ({ atMs }) => <span title={date(atMs)}>{clock(atMs)}</span> },
-        {
-          head: 'Client',
-          cell: ({ client_id: id }) =>
-            id === null ? 'no valid API key' : <a href={clientAddress(id)}>{nameOf(id)}</a>,
-        },
-        { head: 'Request', cell: ({ method, route }) => <code>{`${method} ${route}`}</code> },
-        {
-          head: 'Result',
-          cell: ({ status, why }) => (
-            <span class="inline">
-              <Badge level={levelOf(status)}>{status}</Badge>
-              {why}
-            </span>
-          ),
-        },
-        { head: 'Values', cell: (one) => <Values {...one} /> },
-        { head: 'Took', cell: ({ duration_ms: tookMs }) => ms(tookMs) },
-        {
-          head: 'Request id',
-          cell: ({ request_id: id }) => <Id id={id} what={`the request id ${id}`} />,
-        },
+        ['Time', ({ atMs }) => <span title={date(atMs)}>{clock(atMs)}</span>],
+        ['Client', clientOf],
+        ['Request', ({ method, route }) => <code>{`${method} ${route}`}</code>],
+        ['Result', (one) => <Result {...one} />],
+        ['Values', (one) => <Values {...one} />],
+        ['Took', ({ duration_ms: tookMs }) => ms(tookMs)],
+        ['Request id', ({ request_id: id }) => <Id id={id} of={`the request id ${id}`} />],
       ]}
     />
+  );
+}
+
+function Result({ status, why }: RecentRequest) {
+  const isRefused = status < 500 || status === 503;
+  const level: Level = status < 400 ? 'good' : isRefused ? 'warning' : 'bad';
+  return (
+    <span class="inline">
+      <Badge level={level}>{status}</Badge>
+      {why}
+    </span>
   );
 }
 
@@ -107,16 +94,11 @@ function Values({ values, passed }: RecentRequest) {
     <span class="inline">
       {whole(values)}
       {/* A request whose strings all passed is probably a mistake. */}
-      {passed !== null && passed > 0 && (
-        <Badge level={values === 0 ? 'warning' : 'neutral'}>{whole(passed)} in clear</Badge>
+      {(passed ?? 0) > 0 && (
+        <Badge level={values === 0 ? 'warning' : 'neutral'}>{whole(passed!)} in clear</Badge>
       )}
     </span>
   );
-}
-
-function levelOf(status: number): Level {
-  if (status < 400) return 'good';
-  return status < 500 || status === 503 ? 'warning' : 'bad';
 }
 
 function countOf(shown: number, known: number): string {

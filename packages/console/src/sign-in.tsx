@@ -2,33 +2,33 @@ import { useState } from 'preact/hooks';
 import { feed } from './feed.ts';
 import { Field } from './parts.tsx';
 import { ADMIN_PATHS, type AdminSessionShown, PATHS, type SignedIn } from './protocol.ts';
-import { ask, type Refused, recall, remember, type SessionName, send } from './send.ts';
+import { ask, type Refused, recall, remember, send } from './send.ts';
 
+/** Path, label and note by session: to look, and to act. */
 const SESSIONS = {
-  console: {
-    path: PATHS.session,
-    label: 'OPS_TOKEN',
-    note: 'OPS_TOKEN is set where the service is started: in its environment or its .env file.',
-  },
-  admin: {
-    path: ADMIN_PATHS.session,
-    label: 'Admin token',
-    note: 'Yours in ADMIN_TOKEN, with or without your name. You are signed out after an hour.',
-  },
+  console: [
+    PATHS.session,
+    'OPS_TOKEN',
+    'OPS_TOKEN is set where the service is started: in its environment or its .env file.',
+  ],
+  admin: [
+    ADMIN_PATHS.session,
+    'Admin token',
+    'Yours in ADMIN_TOKEN, with or without your name. You are signed out after an hour.',
+  ],
 } as const;
 
-/** Exchanges a token for a session, to look or to act. The page never keeps the token. */
-export function SignIn({ session }: { session: SessionName }) {
-  const { path, label, note } = SESSIONS[session];
+/** Exchanges a token for a session. The page never keeps the token. */
+export function SignIn({ session }: { session: keyof typeof SESSIONS }) {
+  const [path, label, note] = SESSIONS[session];
   const [error, setError] = useState('');
   const signIn = async (form: HTMLFormElement) => {
     const token = String(new FormData(form).get('token'));
     try {
       const begun = await ask<Partial<SignedIn & AdminSessionShown>>(path, 'POST', { token });
       if (begun.page_secret !== undefined) remember(session, begun.page_secret);
-      if (begun.name === undefined) return feed.reconnect();
-      feed.admin = begun.name;
-      feed.changed();
+      if (session === 'console') feed.reconnect();
+      else feed.setAdmin(begun.name!);
     } catch (refused) {
       setError((refused as Refused).message);
       form.querySelector('input')!.focus();
@@ -41,15 +41,11 @@ export function SignIn({ session }: { session: SessionName }) {
   return (
     <form onSubmit={submit}>
       <Field
-        label={label}
-        {...{ note, error }}
-        name="token"
-        type="password"
+        {...{ label, note, error, name: 'token', type: 'password', required: true }}
         autocomplete="current-password"
-        required
         autofocus
       />
-      <button class="primary" type="submit">
+      <button type="submit" class="primary">
         Sign in
       </button>
     </form>
@@ -59,18 +55,16 @@ export function SignIn({ session }: { session: SessionName }) {
 /** Asks who is signed in to act, after the page was loaded again. */
 export async function loadAdmin(): Promise<void> {
   const { name } = await ask<AdminSessionShown>(ADMIN_PATHS.session).catch(() => ({ name: null }));
-  feed.admin = name;
-  feed.changed();
+  feed.setAdmin(name);
 }
 
 export async function signOut(): Promise<void> {
-  // Who may not look cannot end the other session any more.
+  // Who may not look any more could not end the session to act.
   for (const name of ['admin', 'console'] as const) {
     if (recall(name) === null) continue;
-    await send(SESSIONS[name].path, { method: 'DELETE' }).catch(() => undefined);
+    await send(SESSIONS[name][0], { method: 'DELETE' }).catch(() => undefined);
     remember(name, null);
     if (name === 'console') feed.signedOut();
   }
-  feed.admin = null;
-  feed.changed();
+  feed.setAdmin(null);
 }

@@ -1,18 +1,20 @@
+import { feed } from './feed.ts';
 import { recall, remember } from './send.ts';
 
 export const THEMES = { system: 'System', light: 'Light', dark: 'Dark' } as const;
-type Theme = keyof typeof THEMES;
 
 const systemIsDark = matchMedia('(prefers-color-scheme: dark)');
+systemIsDark.addEventListener('change', () => feed.changed());
 
-export function chosenTheme(): Theme {
-  const chosen = recall('theme');
-  return chosen === 'light' || chosen === 'dark' ? chosen : 'system';
+export function chosenTheme(): string {
+  const chosen = recall('theme') ?? '';
+  return chosen in THEMES ? chosen : 'system';
 }
 
 export function chooseTheme(theme: string): void {
   remember('theme', theme);
   applyTheme();
+  feed.changed();
 }
 
 export function applyTheme(): void {
@@ -25,17 +27,12 @@ export function themeShown(): string {
   return `${chosenTheme()} ${systemIsDark.matches}`;
 }
 
-/** @param changed called when the system's theme changes the colors */
-export function followSystem(changed: () => void): void {
-  systemIsDark.addEventListener('change', changed);
-}
-
 const probe = document.createElement('i');
+probe.hidden = true;
+document.body.append(probe);
 
 /** A color of the stylesheet, for drawing on a canvas. */
 export function color(name: string): string {
-  probe.hidden = true;
-  document.body.append(probe);
   probe.style.color = `var(${name})`;
   return getComputedStyle(probe).color;
 }

@@ -1,4 +1,5 @@
-import { useMemo, useRef } from 'preact/hooks';
+import { useMemo } from 'preact/hooks';
+import { useLatest } from './answer.ts';
 import { Chart } from './chart.tsx';
 import { feed } from './feed.ts';
 import {
@@ -14,7 +15,7 @@ import {
   si,
   whole,
 } from './format.ts';
-import { Badge, Bar, Share, Table, Tiles } from './parts.tsx';
+import { Badge, Bar, Share, Table, type Tile, Tiles } from './parts.tsx';
 import { PolicyCard } from './policy.tsx';
 import type { KeysState, KeyVersionState, VaultState } from './protocol.ts';
 
@@ -37,7 +38,7 @@ export function Vault() {
 const TILES = ['Records', 'Size', 'Average record', 'Since the start'] as const;
 
 /** @param vault null: not known; undefined: nothing came yet */
-function tilesOf(vault: VaultState | null | undefined): [string, string?, string?][] {
+function tilesOf(vault: VaultState | null | undefined): Tile[] {
   if (!vault) return TILES.map((name) => (vault === null ? [name, '–', 'not known'] : [name]));
   const { records, isEstimate, growth } = vault;
   const [first, last] = [growth[0], growth.at(-1)];
@@ -52,88 +53,65 @@ function tilesOf(vault: VaultState | null | undefined): [string, string?, string
   ];
 }
 
-/** What was known last stays. */
-function useLatest<T>(now: T | null | undefined): { current: T | undefined; sinceMs: number } {
-  const latest = useRef<{ current: T | undefined; sinceMs: number }>({
-    ...{ current: undefined, sinceMs: 0 },
-  });
-  if (now) latest.current = { current: now, sinceMs: feed.nowMs };
-  return latest.current;
-}
-
 function Growth({ vault }: { vault: VaultState | null | undefined }) {
-  const growth = useLatest(vault).current?.growth ?? [];
+  const growth = useLatest(vault).known?.growth ?? [];
   const times = growth.map(({ atMs }) => atMs / 1_000);
   const records = growth.map((point) => point.records);
-  const data = useMemo(() => [times, records] as [number[], number[]], [growth]);
+  const data = useMemo(() => [times, records] as [number[], number[]], [growth.at(-1)]);
   const endS = times.at(-1) ?? feed.nowMs / 1_000;
   const beginS = times[0] ?? endS;
-  const nothing = growth.length < 2 && 'The line begins with the second count';
   const from = plural(records[0] ?? 0, 'record');
   const span = duration((endS - beginS) * 1_000);
   return (
     <Chart
-      {...{ title: 'Records', unit: 'since the start of this node', group: 'growth', format: si }}
-      lines={[{ label: 'records', color: 1 }]}
-      data={data}
+      {...{ title: 'Records', unit: 'since the start of this node', group: 'growth' }}
+      {...{ data, format: si, lines: [{ label: 'records', color: 1 }] }}
       isFromZero={false}
       range={[Math.min(beginS, endS - 60), endS]}
-      nothing={growth.length === 0 ? 'Not counted yet' : nothing || ''}
+      nothing={NO_GROWTH[growth.length] ?? ''}
       words={`Records: from ${from} to ${whole(records.at(-1) ?? 0)} in ${span}`}
       isStale={vault === null}
     />
   );
 }
 
-interface KeysProps {
-  keys: KeysState | null | undefined;
-  isEstimate: boolean;
-}
+/** By number of counts. */
+const NO_GROWTH = ['Not counted yet', 'The line begins with the second count'];
 
-function Keys({ keys, isEstimate }: KeysProps) {
-  const { current: { versions = [], resealed = null, age_s: ageS = 0 } = {}, sinceMs } =
-    useLatest(keys);
+function Keys({ keys, isEstimate }: { keys: KeysState | null | undefined; isEstimate: boolean }) {
+  const { known, atMs } = useLatest(keys);
+  const { versions = [], resealed = null, age_s: ageS = 0 } = known ?? {};
   const all = versions.reduce((sum, { records }) => sum + (records ?? 0), 0);
   const share = keys ? resealed : null;
-  const ofWhen = sinceMs === 0 ? '' : ` The table is of ${clock(sinceMs)}.`;
+  const ofWhen = atMs === undefined ? '' : ` The table is of ${clock(atMs)}.`;
   const advice = keys
     ? `This node read its keys ${duration(ageS * 1_000)} ago. ${adviceOn(versions, resealed)}`
     : `Not known at the moment: the database does not answer.${ofWhen}`;
+  // Shares of an estimate are estimates, too.
+  const recordsOf = ({ records }: KeyVersionState) =>
+    records === null ? '–' : recordsText(records, isEstimate || records !== all);
   return (
     <section class={keys === null ? 'card stale' : 'card'}>
       <h2>Key versions</h2>
-      <Share
-        label="Encrypted with the newest key version"
-        share={share}
-        text={share === null ? 'not known' : percent(share)}
-      />
+      <p>Encrypted with the newest key version</p>
+      <Share share={share} text={share === null ? 'not known' : percent(share)} />
       {keys !== undefined && <p class="note">{advice}</p>}
       <Table
         rows={versions.toReversed()}
         keyOf={({ version }) => version}
         columns={[
-          { head: 'Version', cell: ({ version }) => version },
-          { head: 'Created', cell: ({ created_at: at }) => <Created atMs={Date.parse(at)} /> },
-          {
-            head: 'Records',
-            cell: ({ records }) =>
-              // Shares of an estimate are estimates, too.
-              records === null ? '–' : recordsText(records, isEstimate || records !== all),
-          },
-          {
-            head: 'Share',
-            cell: ({ records }) => (records === null || all === 0 ? '–' : percent(records / all)),
-          },
-          {
-            head: '',
-            cell: ({ isNewest }) =>
-              isNewest ? <Badge level="good">encrypts new records</Badge> : 'decrypts only',
-          },
+          ['Version', ({ version }) => version],
+          ['Created', ({ created_at: at }) => <Created atMs={Date.parse(at)} />],
+          ['Records', recordsOf],
+          ['Share', ({ records }) => (records && all ? percent(records / all) : '–')],
+          ['', ({ isNewest }) => (isNewest ? NEWEST : 'decrypts only')],
         ]}
       />
     </section>
   );
 }
+
+const NEWEST = <Badge level="good">encrypts new records</Badge>;
 
 function Created({ atMs }: { atMs: number }) {
   return <span title={ago(feed.nowMs - atMs)}>{date(atMs)}</span>;
