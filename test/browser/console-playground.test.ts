@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process';
 import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { chromiumBin, closeFaultless, launch, Tab } from '../support/browser.ts';
@@ -120,24 +119,6 @@ describe.skipIf(chromiumBin === undefined)('the playground of the console', () =
     expect((await fields())[0]!.slice(1)).toEqual(['–', JSON.parse(before).name, 'Ann']);
     expect(tab.errors.every((text) => text.includes('status of 400'))).toBe(true);
     tab.errors.length = 0;
-  });
-
-  test('copies the call as a command that has no API key, and that prints the same tokens', async () => {
-    await tab.page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
-    await original().fill('{"name": "Conan O\'Brien"}');
-    await tokenize();
-    const command = tab.page.getByLabel('The call as a command');
-    const text = (await command.textContent())!;
-    expect(text).not.toContain(service.api_key);
-    await tab.page.getByRole('button', { name: 'Copy the command' }).click();
-    await expect.poll(() => tab.page.evaluate('navigator.clipboard.readText()')).toBe(text);
-    const env = { ...process.env, STANDIN_API_KEY: service.api_key };
-    const { stdout } = spawnSync('sh', ['-c', text], { env, encoding: 'utf8' });
-    expect(stdout).toContain(JSON.parse(await tokens()).name);
-    await button('Restore').click();
-    await expect.poll(() => command.textContent()).toContain('/api/v1/detokenize');
-    await button('Example').click();
-    expect(await command.isVisible()).toBe(false);
   });
 
   test('keeps its API key nowhere', async () => {

@@ -77,7 +77,7 @@ export function Chart(props: ChartProps) {
         <ul class="legend">
           {lines.map((line, i) => (
             <li key={line.label}>
-              <i class={swatchOf(line)} />
+              <i class={swatchOf(line)} style={{ background: `var(--series-${line.color})` }} />
               {line.label}
               <b>{format(data[i + 1]?.[at] ?? null)}</b>
             </li>
@@ -127,9 +127,8 @@ function rise(lowest: number | null, highest: number | null, isFromZero = true):
 
 const POINTS = { size: 7, fill: () => color('--surface') };
 
-function swatchOf({ color, dash }: Line): string {
-  const style = dash === undefined ? '' : dash[0]! > 3 ? ' dashed' : ' dotted';
-  return `swatch series-${color}${style}`;
+function swatchOf({ dash: [length] = [] }: Line): string {
+  return `swatch${length === undefined ? '' : length > 3 ? ' dashed' : ' dotted'}`;
 }
 
 /** Tints the area of the first line, which is the subject of the chart. */

@@ -82,10 +82,10 @@ function Seen({ sees }: ClientState) {
   if (sees === null) return '–';
   if (sees.length === 1) return EVERYTHING[sees[0]!.right];
   return sees.map(({ right, kinds, others }) => (
-    <span class="seen" key={right}>
+    <div key={right}>
       <RightMark right={right} />
       {` ${kinds.join(', ')}${others === 0 ? '' : ` and ${others} more`}`}
-    </span>
+    </div>
   ));
 }
 

@@ -29,11 +29,11 @@ export function Header({ links, route }: HeaderProps) {
   const [level, words, spoken] = LINKS[link];
   return (
     <header class="top">
-      <span class="brand">
-        <i class="mark" aria-hidden="true" />
+      <span class="brand inline">
+        <img src="/assets/icon.svg" alt="" width="18" height="18" />
         Standin
       </span>
-      <span class="version">{state?.version}</span>
+      <span class="note">{state?.version}</span>
       <nav aria-label="Views" hidden={link === 'signed_out'}>
         {links.map((one) => (
           <a

@@ -72,7 +72,11 @@ function Page() {
   }, [state?.hasAdmin]);
   return (
     <>
-      <button type="button" class="skip" onClick={() => document.getElementById('main')!.focus()}>
+      <button
+        type="button"
+        class="primary unseen"
+        onClick={() => document.getElementById('main')!.focus()}
+      >
         Skip to the content
       </button>
       <Header links={LINKS} route={current.parent ?? current.route} />

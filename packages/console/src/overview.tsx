@@ -42,9 +42,7 @@ export function Overview() {
         {state && (
           <Facts
             facts={[
-              ...checksOf(state, nowMs).map(
-                ({ name, text, level }) => [name, text, level] as const,
-              ),
+              ...checksOf(state, nowMs),
               ['Uptime', duration(nowMs - Date.parse(state.startedAt))],
               ['API version', state.interfaceVersion],
             ]}

@@ -90,7 +90,7 @@ export type Fact = readonly [name: string, value: Children, level?: Level];
 
 export function Facts({ facts }: { facts: readonly (Fact | false)[] }) {
   return (
-    <dl class="facts">
+    <dl class="checks">
       {facts.map(
         (fact) =>
           fact && (
@@ -133,7 +133,7 @@ export function Table<T>({ kind = 'rows', columns, rows, keyOf }: TableProps<T>)
           {shown.map(([head, , title = head, order]) => {
             const Head = head === '' ? 'td' : 'th';
             return (
-              <Head key={head} scope={head && 'col'} aria-sort={order}>
+              <Head key={head} scope={head === '' ? undefined : 'col'} aria-sort={order}>
                 {title}
               </Head>
             );
@@ -189,7 +189,7 @@ export function Choices({ legend, names, chosen, choose }: ChoicesProps) {
       {names.map((name, i) => (
         <label key={name}>
           <input type="radio" name={legend} checked={i === chosen} onChange={() => choose(i)} />
-          <span>{name}</span>
+          {name}
         </label>
       ))}
     </fieldset>

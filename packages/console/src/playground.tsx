@@ -32,6 +32,7 @@ const HINTS = {
   original: 'ann@example.com, or {"name": "Jane Doe"}',
   tokens: 'The tokens appear here',
 };
+const UNREACHABLE = 'The console cannot be reached. Try again.';
 const LENIENT_WORDS = 'Lenient: leave what is unknown or forbidden';
 /** Longer than the console waits for the service. */
 const TIMEOUT_MS = 30_000;
@@ -205,11 +206,9 @@ class Desk extends Component<DeskProps, DeskState> {
     else this.setState({ shown: {} });
     const key = apiKey.trim();
     // Other characters cannot be in a header, so not in an API key.
-    if (!/^[\x21-\x7e]+$/.test(key))
-      return this.#fail(
-        'api-key',
-        key === '' ? 'Type an API key first.' : 'This is not an API key.',
-      );
+    const isApiKey = /^[\x21-\x7e]+$/.test(key);
+    if (key === '') return this.#fail('api-key', 'Type an API key first.');
+    if (!isApiKey) return this.#fail('api-key', 'This is not an API key.');
     const input = this.#read(about);
     if (input === undefined) return;
     this.setState({ isAsking: true });
@@ -217,10 +216,7 @@ class Desk extends Component<DeskProps, DeskState> {
     const answered = await call(operation, key, input, lenient).catch(() => null);
     const client = await this.#learn();
     this.setState({ isAsking: false });
-    if (answered === null)
-      this.setState({
-        shown: { level: 'bad', words: 'The console cannot be reached. Try again.' },
-      });
+    if (answered === null) this.setState({ shown: { level: 'bad', words: UNREACHABLE } });
     else if (answered.isSignedOut) feed.signedOut();
     else if (answered.status !== 200) this.#refused(operation, answered);
     else if (operation === 'tokenize') this.#tokenized(answered);
@@ -264,8 +260,6 @@ class Desk extends Component<DeskProps, DeskState> {
     const tokens = answered.body!.data;
     const values = JSON.parse(answered.input.text);
     this.#answered = values;
-    // A record comes back byte for byte, with numbers that a parser would change.
-    const isAsSent = policy?.fields != null && answered.data !== JSON.stringify(tokens);
     const kinds = policy && kindsIn(values, policy);
     const made = leavesOf(tokens).filter(({ path }) => kinds?.has(path));
     this.#kindOfToken = new Map(made.map(({ path, value }) => [value, kinds!.get(path)!]));
@@ -274,7 +268,8 @@ class Desk extends Component<DeskProps, DeskState> {
         ? { level: 'warning', words: 'Nothing was tokenized: no field of the policy is in it' }
         : { level: 'good', words: 'Tokenized', note: answered.input.note };
     this.setState({
-      tokens: isAsSent ? answered.data : inLines(tokens),
+      // A record comes back byte for byte, with numbers that a parser would change.
+      tokens: policy?.fields ? answered.data : inLines(tokens),
       shown: { ...outcome, answered, fields: { values, tokens, kinds } },
     });
   }

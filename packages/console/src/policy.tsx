@@ -72,7 +72,7 @@ function Paths({ fields, kind }: { fields: readonly FieldState[]; kind: string }
   if (paths.length === 0) return <>–</>;
   const others = paths.length - MAX_PATHS;
   return (
-    <span class="paths">
+    <span class="inline">
       {paths.slice(0, MAX_PATHS).map((path) => (
         <code key={path}>{path}</code>
       ))}
