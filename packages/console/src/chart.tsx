@@ -50,14 +50,15 @@ export function Chart(props: ChartProps) {
   /** The index under the cursor. */
   const [index, setIndex] = useState<number | null>(null);
   useEffect(() => {
+    const element = canvas.current!;
     const fit = () => {
-      const width = Math.floor(canvas.current!.clientWidth);
+      const width = Math.floor(element.clientWidth);
       if (width === 0) return;
       if (drawn.current) drawn.current.setSize({ width, height: HEIGHT_PX });
-      else drawn.current = plot(canvas.current!, width, latest, setIndex);
+      else drawn.current = plot(element, width, latest, setIndex);
     };
     const observer = new ResizeObserver(fit);
-    observer.observe(canvas.current!);
+    observer.observe(element);
     return () => {
       observer.disconnect();
       drawn.current?.destroy();
@@ -77,7 +78,7 @@ export function Chart(props: ChartProps) {
         <ul class="legend">
           {lines.map((line, i) => (
             <li key={line.label}>
-              <i class={swatchOf(line)} style={{ background: `var(--series-${line.color})` }} />
+              <i style={swatchOf(line)} />
               {line.label}
               <b>{format(data[i + 1]?.[at] ?? null)}</b>
             </li>
@@ -127,8 +128,9 @@ function rise(lowest: number | null, highest: number | null, isFromZero = true):
 
 const POINTS = { size: 7, fill: () => color('--surface') };
 
-function swatchOf({ dash: [length] = [] }: Line): string {
-  return `swatch${length === undefined ? '' : length > 3 ? ' dashed' : ' dotted'}`;
+function swatchOf({ color, dash: [length = 0] = [] }: Line) {
+  const style = length === 0 ? 'solid' : length > 3 ? 'dashed' : 'dotted';
+  return { borderTop: `3px ${style} var(--series-${color})` };
 }
 
 /** Tints the area of the first line, which is the subject of the chart. */

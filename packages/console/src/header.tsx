@@ -16,13 +16,10 @@ const LINKS: Record<Link, readonly [Level | 'live', string, string]> = {
   signed_out: ['warning', 'Signed out', ''],
 };
 
-interface HeaderProps {
-  links: readonly { readonly route: string; readonly title: string }[];
-  route: string;
-}
+type Links = readonly { readonly route: string; readonly title: string }[];
 
 /** The top of every view: version, health, connection, links to the views, and who is signed in. */
-export function Header({ links, route }: HeaderProps) {
+export function Header({ links, route }: { links: Links; route: string }) {
   const { state, link, nowMs, silenceMs } = feed;
   const health = state && worstOf(checksOf(state, nowMs));
   const isPast = link === 'stale' || link === 'away';

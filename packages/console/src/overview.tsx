@@ -172,12 +172,7 @@ const PLOTS: readonly TrafficPlot[] = [
     lines: [
       line('refused', 5, (sample) => both(sample, 'refused')),
       line('failed', 4, (sample) => both(sample, 'failed')),
-      line(
-        'by limit',
-        5,
-        ({ limited }) => limited.requests + limited.detokenize + limited.unknown_tokens,
-        DASHED,
-      ),
+      line('by limit', 5, ({ limited }) => limited, DASHED),
       line('overload', 5, ({ shed }) => shed, DOTTED),
     ],
   },
@@ -192,13 +187,9 @@ const PLOTS: readonly TrafficPlot[] = [
   },
 ];
 
-interface TrafficChartProps {
-  plot: TrafficPlot;
-  samples: readonly Sample[];
-  windowMs: number;
-}
+type Traffic = { plot: TrafficPlot; samples: readonly Sample[]; windowMs: number };
 
-function TrafficChart({ plot, samples, windowMs }: TrafficChartProps) {
+function TrafficChart({ plot, samples, windowMs }: Traffic) {
   const { title, lines, format, nothing } = plot;
   const picks = lines.map(({ pick }) => pick);
   const data = useMemo(() => columnsOf(samples, picks), [samples]);

@@ -196,13 +196,8 @@ export function Choices({ legend, names, chosen, choose }: ChoicesProps) {
   );
 }
 
-interface CheckProps {
-  name: string;
-  isChecked: boolean;
-  check: (isChecked: boolean) => void;
-}
-
-export function Check({ name, isChecked, check }: CheckProps) {
+export function Check(props: { name: string; isChecked: boolean; check: (is: boolean) => void }) {
+  const { name, isChecked, check } = props;
   return (
     <label class="check">
       <input type="checkbox" checked={isChecked} onChange={() => check(!isChecked)} />
@@ -211,12 +206,7 @@ export function Check({ name, isChecked, check }: CheckProps) {
   );
 }
 
-interface FilterProps {
-  name: string;
-  hint: string;
-  text: string;
-  change: (text: string) => void;
-}
+type FilterProps = Record<'name' | 'hint' | 'text', string> & { change: (text: string) => void };
 
 export function Filter({ name, hint, text, change }: FilterProps) {
   return (

@@ -22,6 +22,8 @@ export interface Fields {
   readonly unapplied?: ReadonlyMap<string, string>;
 }
 
+type Values = ReadonlyMap<string, unknown>;
+
 const byPath = (data: unknown) =>
   new Map(leavesOf(data ?? {}).map(({ path, value }) => [path, value]));
 
@@ -34,7 +36,7 @@ export function FieldTable({ fields }: { fields: Fields }) {
   const passed = kinds === undefined ? [] : all.filter((path) => !kinds.has(path));
   const hidden = paths.length - MAX_ROWS;
   if (paths.length === 0) return null;
-  const code = (of: ReadonlyMap<string, unknown>) => (path: string) => (
+  const code = (of: Values) => (path: string) => (
     <code>{of.has(path) ? textOf(of.get(path)) : '–'}</code>
   );
   const restoredOf = (path: string) => {
@@ -74,12 +76,7 @@ export function FieldTable({ fields }: { fields: Fields }) {
   );
 }
 
-interface PassedProps {
-  paths: readonly string[];
-  values: ReadonlyMap<string, unknown>;
-}
-
-function Passed({ paths, values }: PassedProps) {
+function Passed({ paths, values }: { paths: readonly string[]; values: Values }) {
   const others = paths.length - MAX_PASSED;
   const what = (value: unknown) => {
     if (typeof value === 'string' && value !== '') return <Badge level="warning">in clear</Badge>;

@@ -153,16 +153,13 @@ class Desk extends Component<DeskProps, DeskState> {
           <button
             type="button"
             class="primary"
-            title={`Sends ${operation}`}
+            title={`Sends ${operation} (Ctrl+Enter)`}
             aria-disabled={this.state.isAsking}
             onClick={run}
           >
             {name}
           </button>
           {more}
-          <span class="note keys">
-            <kbd>Ctrl</kbd> <kbd>Enter</kbd>
-          </span>
         </div>
       </section>
     );

@@ -80,8 +80,8 @@ export interface Sample {
   readonly atMs: number;
   readonly tokenize: OperationSample;
   readonly detokenize: OperationSample;
-  /** Refusals by limit. */
-  readonly limited: Readonly<Record<'requests' | 'detokenize' | 'unknown_tokens', number>>;
+  /** Requests refused by a limit: a part of `refused`. */
+  readonly limited: number;
   /** Requests refused with 503 before anything was read of them: a part of `refused`. */
   readonly shed: number;
   /** Average records per statement; null: no statement. */

@@ -53,12 +53,9 @@ export function Requests() {
   );
 }
 
-interface RequestTableProps {
-  requests: readonly RecentRequest[];
-  nameOf: (id: string | null) => string | null;
-}
+type Named = { requests: readonly RecentRequest[]; nameOf: (id: string | null) => string | null };
 
-function RequestTable({ requests, nameOf }: RequestTableProps) {
+function RequestTable({ requests, nameOf }: Named) {
   const clientOf = ({ client_id: id }: RecentRequest) =>
     id === null ? 'no valid API key' : <a href={clientAddress(id)}>{nameOf(id)}</a>;
   return (

@@ -69,7 +69,7 @@ describe('samples', () => {
       atMs,
       tokenize: operation,
       detokenize: operation,
-      limited: { requests: 0, detokenize: 0, unknown_tokens: 0 },
+      limited: 0,
       shed: 0,
       batch: { insert: null, find: null },
     };

@@ -141,17 +141,11 @@ export function sampleBetween(
   intervalS: number,
 ): Sample {
   const rate = (earlier: number, later: number) => rounded(rise(earlier, later) / intervalS);
-  const limited = (limit: keyof Counters['limited']) =>
-    rate(before.limited[limit], after.limited[limit]);
   return {
     atMs,
     tokenize: operationBetween(before.tokenize, after.tokenize, rate),
     detokenize: operationBetween(before.detokenize, after.detokenize, rate),
-    limited: {
-      requests: limited('requests'),
-      detokenize: limited('detokenize'),
-      unknown_tokens: limited('unknown_tokens'),
-    },
+    limited: rate(before.limited, after.limited),
     shed: rate(before.shed, after.shed),
     batch: {
       insert: sizeBetween(before.insert, after.insert),
