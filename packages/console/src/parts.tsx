@@ -330,7 +330,14 @@ export function Dialog(props: { title: string; close: () => void; children: Chil
   const { title, close, children } = props;
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => ref.current!.showModal(), []);
+  useEffect(() => {
+    const dialog = ref.current!;
+    dialog.showModal();
+    // In a hidden view, it would hold the page for nobody to see.
+    const leave = () => dialog.close();
+    addEventListener('hashchange', leave);
+    return () => removeEventListener('hashchange', leave);
+  }, []);
   return (
     <dialog ref={ref} class="card" aria-labelledby={id} onClose={close}>
       <h2 id={id}>{title}</h2>
