@@ -1,121 +1,108 @@
+import type { ChildProcess } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { createDatabase, freePort } from '../test/support/postgres.ts';
 import { childrenOf } from '../test/support/processes.ts';
-import { type Kind, makePlace, NO_LIMITS, runCli, spawnCli } from '../test/support/program.ts';
+import { CLI, makePlace, NO_LIMITS, runCli, spawnCli } from '../test/support/program.ts';
 import type { DatabaseServer } from './database.ts';
-import { ADAPTERS, type PeerName } from './interfaces.ts';
+import type { Flags } from './flags.ts';
+import type { Target } from './interfaces.ts';
 import type { Leftovers } from './leftovers.ts';
-import { cpuSeconds, end, familyCpuSeconds, healthy, rssMib, startProgram } from './processes.ts';
+import { startOpenBao } from './openbao.ts';
+import { buildPast } from './past.ts';
+import { end, healthy, startProgram } from './processes.ts';
+import type { Results } from './results.ts';
 
-export const CONTESTANTS = ['echo', 'naive', 'postgres', 'embedded'] as const;
-type OwnName = (typeof CONTESTANTS)[number];
-export type ContestantName = OwnName | PeerName;
-
-export const TITLES: Record<ContestantName, string> = {
+export const TITLES = {
   echo: 'Fastify echo',
   naive: 'naive service',
   postgres: 'Standin on PostgreSQL',
   embedded: 'Standin, embedded',
-  openbao: ADAPTERS.openbao.title,
-  secrets: ADAPTERS.secrets.title,
-};
+  past: 'earlier Standin',
+  openbao: 'OpenBao transit',
+} as const;
+export type ContestantName = keyof typeof TITLES;
 
-/** A service under load, in its own process. */
-export interface Contestant {
+/** What all parts of a run share. */
+export interface Bench {
+  readonly flags: Flags;
+  readonly results: Results;
+  readonly generator: ChildProcess;
+  /** undefined: not installed. */
+  readonly server: DatabaseServer | undefined;
+  readonly leftovers: Leftovers;
+  /** Number of the next new record. */
+  nextRecord: number;
+}
+
+/** A contestant to start. */
+export interface Entry {
   readonly name: ContestantName;
-  readonly title: string;
-  /** undefined: speaks Standin's interface. */
-  readonly peer: PeerName | undefined;
-  readonly url: string;
-  readonly apiKey: string;
+  readonly title?: string;
   /** Whether its records have ten fields. */
   readonly isWide?: boolean;
-  /** CPU time and memory so far; NaN: not known, or no database. */
-  serviceCpuS(): number;
-  databaseCpuS(): number;
-  rssMib(): number;
-  /** The table of its tokens; undefined: not in PostgreSQL. */
-  readonly vault: { readonly databaseUrl: string; readonly table: string } | undefined;
+  /** A policy to apply, as JSON. */
+  readonly policy?: string;
 }
 
-export function needsServer(name: ContestantName): boolean {
-  return name === 'naive' || name === 'postgres' || name === 'secrets';
+/** A service under load, in its own process. */
+export interface Contestant extends Target, Entry {
+  readonly title: string;
+  readonly isWide: boolean;
+  readonly pid: number;
+  /** undefined: no database. */
+  readonly databasePid?: number | undefined;
+  /** undefined: not in PostgreSQL. */
+  readonly databaseUrl?: string | undefined;
 }
 
-/**
- * @param server undefined: only for contestants without PostgreSQL
- * @param leftovers gets every process and folder to remove, as soon as it exists
- */
-export function startContestant(
-  name: OwnName,
-  server: DatabaseServer | undefined,
-  leftovers: Leftovers,
+/** @param part gets every process and folder to remove, as soon as it exists */
+export async function startContestant(
+  entry: Entry,
+  bench: Bench,
+  folder: string,
+  part: Leftovers,
 ): Promise<Contestant> {
-  if (name === 'echo') return startEcho(leftovers);
-  if (name === 'naive') return startNaive(server!, leftovers);
-  return startStandin(name === 'postgres' ? 'server' : 'embedded', server, leftovers);
+  const { name } = entry;
+  const common = { title: TITLES[name], isWide: false, speaks: 'standin' as const, ...entry };
+  if (name === 'openbao') {
+    const started = await startOpenBao(bench.flags.peer!, folder, part);
+    return { ...common, ...started, speaks: 'openbao' };
+  }
+  const server = name === 'echo' || name === 'embedded' ? undefined : bench.server;
+  if (name !== 'echo' && name !== 'embedded' && server === undefined)
+    throw new Error('needs a PostgreSQL, which is not here');
+  if (name !== 'echo' && name !== 'naive')
+    return { ...common, ...(await startStandin(entry, { ...bench, server }, part)) };
+  const databaseUrl = server && (await createDatabase(server.url));
+  const program = await startProgram(`${name}.js`, [databaseUrl ?? ''], part);
+  return { ...common, ...program, apiKey: 'none', databaseUrl, databasePid: server?.pid };
 }
 
-async function startEcho(leftovers: Leftovers): Promise<Contestant> {
-  const { child, url } = await startProgram('echo.js', [], leftovers);
-  const echo = ofProcess('echo', child.pid!, undefined);
-  return { ...echo, url, apiKey: 'none', vault: undefined };
-}
-
-async function startNaive(server: DatabaseServer, leftovers: Leftovers): Promise<Contestant> {
-  const databaseUrl = await createDatabase(server.url);
-  const { child, url } = await startProgram('naive.js', [databaseUrl], leftovers);
-  return {
-    ...ofProcess('naive', child.pid!, server.pid),
-    url,
-    apiKey: 'none',
-    vault: { databaseUrl, table: 'vault' },
-  };
-}
-
-/**
- * The real program with its default settings except the rate limit, without the ops listener. Its
- * log is discarded.
- * @param commands to run before it starts, in its folder
- */
-export async function startStandin(
-  kind: Kind,
-  server: DatabaseServer | undefined,
-  leftovers: Leftovers,
-  commands: (folder: string) => string[][] = () => [],
-): Promise<Contestant> {
-  const place = await makePlace(kind, server?.url ?? '');
-  const { DATABASE_URL: databaseUrl } = place.env;
-  leftovers.add(async () => place.remove());
-  const create = ['client', 'create', '--name', 'bench', '--json'];
-  let apiKey = '';
-  for (const command of [['migrate'], create, ...commands(place.folder)]) {
+/** The real program without rate limit and ops listener. Its log is discarded. */
+async function startStandin(entry: Entry, { server, flags }: Bench, part: Leftovers) {
+  const kind = server === undefined ? 'embedded' : 'server';
+  const cli = entry.name === 'past' ? buildPast(flags.past) : CLI;
+  const place = { ...(await makePlace(kind, server?.url ?? '')), cli };
+  part.add(async () => place.remove());
+  const run = async (...command: string[]) => {
     const { code, stdout, stderr } = await runCli(command, place);
     if (code !== 0) throw new Error(`${command.join(' ')} failed: ${stderr}`);
-    if (command === create) apiKey = JSON.parse(stdout).api_key;
+    return stdout;
+  };
+  await run('migrate');
+  const client = JSON.parse(await run('client', 'create', '--name', 'bench', '--json'));
+  if (entry.policy !== undefined) {
+    writeFileSync(join(place.folder, 'policy.json'), entry.policy);
+    await run('policy', 'apply', 'policy.json', '--yes');
   }
   const port = String(await freePort());
   const url = `http://127.0.0.1:${port}`;
   const env = { PORT: port, OPS_PORT: '0', ...NO_LIMITS };
   const child = spawnCli(['serve'], place, env, ['ignore', 'ignore', 'inherit']);
-  leftovers.add(() => end(child, 'SIGINT'));
-  await healthy('standin serve', `${url}/health`, child);
-  const databasePid = kind === 'server' ? server!.pid : childrenOf(child.pid!)[0];
-  return {
-    ...ofProcess(kind === 'server' ? 'postgres' : 'embedded', child.pid!, databasePid),
-    url,
-    apiKey,
-    vault: databaseUrl === undefined ? undefined : { databaseUrl, table: 'standin.records' },
-  };
-}
-
-/** What the names and process of a contestant tell. */
-export function ofProcess(name: ContestantName, pid: number, databasePid: number | undefined) {
-  return {
-    name,
-    title: TITLES[name],
-    peer: name === 'openbao' || name === 'secrets' ? name : undefined,
-    serviceCpuS: () => cpuSeconds(pid),
-    databaseCpuS: () => (databasePid === undefined ? NaN : familyCpuSeconds(databasePid)),
-    rssMib: () => rssMib(pid),
-  };
+  part.add(() => end(child, 'SIGINT'));
+  await healthy(`${url}/health`, child);
+  const pid = child.pid!;
+  const databasePid = server?.pid ?? childrenOf(pid)[0];
+  return { pid, databasePid, databaseUrl: place.env.DATABASE_URL, url, apiKey: client.api_key };
 }

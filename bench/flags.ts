@@ -1,30 +1,31 @@
-import { accessSync, constants } from 'node:fs';
-import { resolve } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
-import { CONTESTANTS, type ContestantName } from './contestants.ts';
-import { PEERS } from './interfaces.ts';
-import { LOADS, type LoadName, OTHERS, type OtherName } from './loads.ts';
-import type { Peer } from './peers.ts';
+import { type ContestantName, TITLES } from './contestants.ts';
+import { LOADS, type LoadName, OTHERS } from './loads.ts';
+import { PAST } from './past.ts';
 
 export interface Flags {
   readonly seconds: number;
   readonly rounds: number;
   readonly contestants: readonly ContestantName[];
-  /** Programs of other products. */
-  readonly peers: readonly Peer[];
   readonly loads: readonly LoadName[];
   /** Loads with their own contestants. */
-  readonly others: readonly OtherName[];
+  readonly others: readonly (typeof OTHERS)[number][];
+  /** The program of OpenBao. */
+  readonly peer: string | undefined;
+  /** The commit of the earlier Standin. */
+  readonly past: string;
   /** Size of the vault in the growth load, in rows. */
   readonly rows: number;
-  /** The path of the page to write; undefined: no page. */
-  readonly write: string | undefined;
+  /** The path of the page to write. */
+  readonly write?: string;
 }
 
+const CONTESTANTS = Object.keys(TITLES) as ContestantName[];
+
 const ABOUT =
-  'Compares Standin with a bare Fastify echo and with a naive service, on this machine, in one ' +
-  'run, and with other open products whose programs you name. It takes about twenty minutes; ' +
-  '--seconds 1 --rounds 1 gives a first impression in three.';
+  'Compares Standin with a bare Fastify echo, with a naive service, with an old commit of itself, ' +
+  'and with OpenBao if you name its program, on this machine, in one run. --seconds 1 --rounds 1 gives a ' +
+  'first impression in four minutes.';
 
 const MORE = `
 Contestants: ${CONTESTANTS.join(', ')}
@@ -32,68 +33,41 @@ Loads: ${LOADS.join(', ')}
 Loads with contestants of their own: ${OTHERS.join(', ')}
 growth runs only if --only names it; a million rows take half a minute.
 
-The benchmark starts its own PostgreSQL, with default settings, if a contestant needs one.
+Against an old commit: --only past,postgres,tokenize,repeat,detokenize,policy --rounds 9
+
+The benchmark starts its own PostgreSQL, with default settings.
 Exit codes: 0 done, 1 failed or wrong answers, 2 wrong usage, 130 interrupted.`;
 
 const WRONG_USAGE = 2;
-const ALL_LOADS = [...LOADS, ...OTHERS] as const;
 
 /** Ends the process for --help and for wrong usage. */
 export function parseFlags(args: readonly string[]): Flags {
   const program = new Command('npm run bench --')
     .description(ABOUT)
     .option('--seconds <n>', 'length of one measurement', positive, 5)
-    .option('--rounds <n>', 'measurements of each contestant and load, in turns', whole, 3)
-    .option('--only <list>', 'only these contestants and loads', list, [])
-    .option(
-      '--peer <name=file>',
-      `also this product (${PEERS.join(', ')}), with your own program`,
-      peers,
-      [],
-    )
-    .option('--rows <n>', 'rows of growth', whole, 1e7)
+    .option('--rounds <n>', 'measurements of each contestant and load, in turns', positive, 3)
+    .option('--only <list>', 'only these contestants and loads', (text) => text.split(','), [])
+    .option('--peer <openbao=program>', 'also OpenBao, with your own program')
+    .option('--past <commit>', 'the old commit, built in build/past', PAST)
+    .option('--rows <n>', 'rows of growth', positive, 1e7)
     .option('--write <file>', 'write the page to a file too, such as docs/benchmarks.md')
     .addHelpText('after', MORE)
     .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : WRONG_USAGE));
-  const { only, peer, ...flags } = program.parse(args, { from: 'user' }).opts();
-  const all: ContestantName[] = [...CONTESTANTS, ...peer.map(({ name }: Peer) => name)];
-  const known: readonly string[] = [...all, ...ALL_LOADS];
+  const { only, ...flags } = program.parse(args, { from: 'user' }).opts();
+  const known: readonly string[] = [...CONTESTANTS, ...LOADS, ...OTHERS];
   const unknown = only.find((name: string) => !known.includes(name));
   if (unknown !== undefined) program.error(`--only: ${unknown} is not one of ${known.join(', ')}`);
   const chosen = <T extends string>(names: readonly T[]) =>
     names.filter((name) => only.includes(name));
-  const named = chosen(ALL_LOADS);
-  const contestants = chosen(all);
+  const isEveryLoad = chosen(LOADS).length + chosen(OTHERS).length === 0;
+  const isEveryone = chosen(CONTESTANTS).length === 0;
   return {
     ...(flags as Flags),
-    peers: peer,
-    contestants: contestants.length > 0 ? contestants : all,
-    loads: LOADS.filter((name) => named.length === 0 || named.includes(name)),
-    others: only.length === 0 ? OTHERS.filter((name) => name !== 'growth') : chosen(OTHERS),
+    peer: flags.peer?.replace(/^openbao=/, ''),
+    contestants: isEveryone ? CONTESTANTS : chosen(CONTESTANTS),
+    loads: isEveryLoad ? LOADS : chosen(LOADS),
+    others: isEveryLoad ? OTHERS.filter((name) => name !== 'growth') : chosen(OTHERS),
   };
-}
-
-function list(text: string): string[] {
-  return text.split(',').filter((item) => item !== '');
-}
-
-function peers(text: string, others: readonly Peer[]): Peer[] {
-  const [, name, file = ''] = /^(.*?)=(.*)$/.exec(text) ?? [];
-  const known = PEERS.find((one) => one === name);
-  if (known === undefined || others.some((other) => other.name === known)) {
-    throw new InvalidArgumentError(`expected one of ${PEERS.join(', ')}, each once`);
-  }
-  try {
-    accessSync(file, constants.X_OK);
-  } catch {
-    throw new InvalidArgumentError(`${file} is not an executable file`);
-  }
-  return [...others, { name: known, file: resolve(file) }];
-}
-
-function whole(text: string): number {
-  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError('not a whole number above 0');
 }
 
 function positive(text: string): number {

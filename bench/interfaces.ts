@@ -1,132 +1,94 @@
-import { type Texts, WIDE_FIELDS } from './bodies.ts';
+import { FIELDS, type Texts, VALUES_PER_RECORD } from './bodies.ts';
 
-/** The interfaces of Standin and of other open products, in terms of the benchmark. */
-export const PEERS = ['openbao', 'secrets'] as const;
-export type PeerName = (typeof PEERS)[number];
 export type Operation = 'tokenize' | 'detokenize';
 
 /**
- * How the generator asks and checks. It joins texts for all, and looks for texts in the answers of
- * all: parsing would take time on the processors that the products run on.
+ * An interface, in terms of the benchmark: how the generator asks and checks. It joins texts for all,
+ * and looks for texts in the answers of all: parsing would take time on the processors that the
+ * products run on.
  */
-interface Adapter {
-  readonly secretHeader: string;
+interface Interface {
+  /** A header's name, and its value before the secret. */
+  readonly secret: readonly [name: string, prefix: string];
   path(operation: Operation): string;
   /** The body of a request. All texts are ASCII without quotes. */
   body(operation: Operation, records: readonly Texts[]): string;
   /** What a right answer for a record contains. */
-  expected(operation: Operation, texts: Texts): string[];
-  /** What every right answer contains. */
-  readonly mark: Readonly<Record<Operation, string>>;
+  expected(texts: Texts): string[];
+  /** What every right answer to tokenize contains. */
+  readonly mark: string;
   /** All texts of a parsed answer, in the order of the request. */
-  texts(operation: Operation, body: any): string[];
+  texts(operation: Operation, answer: any): string[];
 }
 
-const NAMES = Object.keys(WIDE_FIELDS);
+const NAMES = Object.keys(FIELDS);
 
 function record(texts: Texts): string {
-  if (texts.length === 3)
+  if (texts.length === VALUES_PER_RECORD)
     return `{"email":"${texts[0]}","name":"${texts[1]}","phone":"${texts[2]}"}`;
   return `{${texts.map((text, i) => `"${NAMES[i]}":"${text}"`).join(',')}}`;
 }
 
-const STANDIN: Adapter = {
-  secretHeader: 'Authorization: Bearer ',
-  path: (operation) => `/api/v1/${operation}`,
-  body: (_, records) =>
-    records.length === 1
-      ? `{"data":${record(records[0]!)}}`
-      : `{"data":{"records":[${records.map(record).join(',')}]}}`,
-  expected: (_, texts) => [record(texts)],
-  mark: { tokenize: '{"data":{', detokenize: '{"data":{' },
-  texts: (_, { data }) => (data.records ?? [data]).flatMap(Object.values),
-};
+const plain = (text: string) => `"plaintext":"${Buffer.from(text, 'latin1').toString('base64')}"`;
 
-const encoded = (text: string) => Buffer.from(text, 'latin1').toString('base64');
-const decoded = (base64: string) => Buffer.from(base64, 'base64').toString();
-const joined = (records: readonly Texts[], item: (text: string) => string) =>
-  records.map((texts) => texts.map(item).join(',')).join(',');
-const plain = (text: string) => `"plaintext":"${encoded(text)}"`;
-
-interface Peer extends Adapter {
-  readonly title: string;
-  /** Differences from Standin, because rows of one table suggest that both do the same. */
-  readonly note: string;
-}
-
-export const ADAPTERS: Record<PeerName, Peer> = {
+export const INTERFACES = {
+  standin: {
+    secret: ['authorization', 'Bearer '],
+    path: (operation) => `/api/v1/${operation}`,
+    body: (_, records) =>
+      records.length === 1
+        ? `{"data":${record(records[0]!)}}`
+        : `{"data":{"records":[${records.map(record).join(',')}]}}`,
+    expected: (texts) => [record(texts)],
+    mark: '{"data":{',
+    texts: (_, { data }) => (data.records ?? [data]).flatMap(Object.values),
+  },
   openbao: {
-    title: 'OpenBao transit',
-    note: 'stores nothing: the caller keeps three ciphertexts (aes256-gcm96), new ones each time. No database and no fsync is in its figures.',
-    secretHeader: 'X-Vault-Token: ',
+    secret: ['x-vault-token', ''],
     path: (operation) => `/v1/transit/${operation === 'tokenize' ? 'encrypt' : 'decrypt'}/bench`,
     body: (operation, records) => {
-      const isNew = operation === 'tokenize';
-      const item = (text: string) => (isNew ? `{${plain(text)}}` : `{"ciphertext":"${text}"}`);
-      return `{"batch_input":[${joined(records, item)}]}`;
+      const member = operation === 'tokenize' ? plain : (text: string) => `"ciphertext":"${text}"`;
+      const items = records.map((texts) => texts.map((text) => `{${member(text)}}`).join(','));
+      return `{"batch_input":[${items.join(',')}]}`;
     },
-    expected: (_, texts) => texts.map(plain),
-    mark: { tokenize: '"ciphertext":"vault:v1:', detokenize: '"plaintext":"' },
+    expected: (texts) => texts.map(plain),
+    mark: '"ciphertext":"vault:v1:',
     texts: (operation, { data }) =>
       data.batch_results.map(({ ciphertext, plaintext }: any) =>
-        operation === 'tokenize' ? ciphertext : decoded(plaintext),
+        operation === 'tokenize' ? ciphertext : Buffer.from(plaintext, 'base64').toString(),
       ),
   },
-  secrets: {
-    title: 'Secrets on PostgreSQL',
-    note: 'makes deterministic tokens of letters and digits in the length of the value, in the batch interface. It runs several statements a value, and writes a signed audit record a request. Its rate limit is off, like that of Standin.',
-    secretHeader: 'Authorization: Bearer ',
-    path: (operation) =>
-      operation === 'tokenize'
-        ? '/v1/tokenization/keys/bench/tokenize-batch'
-        : '/v1/tokenization/detokenize-batch',
-    body: (operation, records) =>
-      operation === 'tokenize'
-        ? `{"items":[${joined(records, (text) => `{${plain(text)}}`)}]}`
-        : `{"tokens":[${joined(records, (text) => `"${text}"`)}]}`,
-    expected: (_, texts) => texts.map(plain),
-    mark: { tokenize: '"token":"', detokenize: '"plaintext":"' },
-    texts: (operation, { items }) =>
-      items.map(({ token, plaintext }: any) =>
-        operation === 'tokenize' ? token : decoded(plaintext),
-      ),
-  },
-};
+} as const satisfies Record<string, Interface>;
 
-/** @param peer undefined: Standin's interface */
-export function adapterOf(peer: PeerName | undefined): Adapter {
-  return peer === undefined ? STANDIN : ADAPTERS[peer];
-}
-
-/** An interface that a request goes to, and the secret for it. */
+/** Where a request goes to, and the secret for it. */
 export interface Target {
-  readonly peer: PeerName | undefined;
+  readonly speaks: keyof typeof INTERFACES;
+  readonly url: string;
   readonly apiKey: string;
 }
 
-/** The bytes of a request before the length of its body. */
-export function requestHead({ peer, apiKey }: Target, operation: Operation): string {
-  const { path, secretHeader } = adapterOf(peer);
-  return `POST ${path(operation)} HTTP/1.1\r\nHost: bench\r\n${secretHeader}${apiKey}\r\nContent-Type: application/json\r\nContent-Length: `;
+/** The headers of a request that say what it is. */
+export function headersOf({ speaks, apiKey }: Target): Record<string, string> {
+  const [name, prefix] = INTERFACES[speaks].secret;
+  return { [name]: `${prefix}${apiKey}`, 'content-type': 'application/json' };
 }
 
-export function isSuccess(peer: PeerName | undefined, status: number): boolean {
-  return status === 200 || (peer !== undefined && status === 201);
-}
+/** A busy machine sheds a request, or answers too late. */
+const TRIES = 20;
+const PAUSE_MS = 500;
 
-/** An argument without the folder of the program, which tells nothing. */
-export function withoutFolder(arg: string): string {
-  const isPeer = PEERS.some((peer) => arg.replace(/^--peer=/, '').startsWith(`${peer}=`));
-  return isPeer ? arg.replace(/=[^=]*\//, '=') : arg;
-}
-
-/** Remarks about the other products, and the names of absent ones. */
-export function peersSection(measured: readonly string[]): string {
-  const lines = PEERS.map((name) => {
-    const { title, note } = ADAPTERS[name];
-    return measured.includes(name)
-      ? `- ${title}: ${note}`
-      : `- ${title} is not in this run: \`--peer ${name}=FILE\` names its program.`;
-  });
-  return `## Other products\n\nThey are Go programs on all cores, asked in their own interfaces and checked like the others.\n\n${lines.join('\n')}`;
+/** Sends a request of the preparation, again while the machine is busy. */
+export async function post(
+  url: string,
+  headers: Record<string, string>,
+  body: string,
+): Promise<any> {
+  for (let left = TRIES; ; left--) {
+    const response = await fetch(url, { method: 'POST', headers, body });
+    const text = await response.text();
+    if (response.ok) return text === '' ? {} : JSON.parse(text);
+    if (left === 0 || (response.status < 500 && response.status !== 408))
+      throw new Error(`${url} answered ${response.status}: ${text}`);
+    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+  }
 }

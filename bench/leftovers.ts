@@ -1,12 +1,9 @@
 /** Removes the processes and files of a run, at its end or an interruption, in reverse order. */
 export class Leftovers {
   readonly #steps: (() => Promise<void>)[] = [];
-  #removed: Promise<void> | undefined;
 
-  /** During the removal, a new item is removed at once. */
   add(step: () => Promise<void>): void {
-    if (this.#removed === undefined) this.#steps.push(step);
-    else void tried(step);
+    this.#steps.push(step);
   }
 
   /** Leftovers of a part of the run, which removes them earlier if it succeeds. */
@@ -16,17 +13,9 @@ export class Leftovers {
     return part;
   }
 
-  removeAll(): Promise<void> {
-    this.#removed ??= this.#removeAll();
-    return this.#removed;
+  /** A failed removal does not prevent the others. */
+  async removeAll(): Promise<void> {
+    for (let step = this.#steps.pop(); step !== undefined; step = this.#steps.pop())
+      await step().catch(({ message }) => console.error(`While tidying up: ${message}`));
   }
-
-  async #removeAll(): Promise<void> {
-    for (const step of this.#steps.reverse()) await tried(step);
-  }
-}
-
-/** A failed removal must not prevent the other removals. */
-async function tried(step: () => Promise<void>): Promise<void> {
-  await step().catch((error: Error) => console.error(`While tidying up: ${error.message}`));
 }

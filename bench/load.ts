@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { freshRecords } from './bodies.ts';
 import { announce } from './child.ts';
 import { type Answer, Connection } from './connection.ts';
-import { adapterOf, isSuccess, type Operation, requestHead, type Target } from './interfaces.ts';
+import { headersOf, INTERFACES, type Operation, type Target } from './interfaces.ts';
 import { quantile } from './numbers.ts';
 
 /**
@@ -12,12 +12,15 @@ import { quantile } from './numbers.ts';
  * wrk, which only counts statuses.
  */
 export interface Job extends Target {
-  readonly url: string;
   readonly operation: Operation;
-  readonly source: Source;
-  /** Number of the first fresh record. */
+  /** A JSON list of prepared requests, for a random order; undefined: every request has new records. */
+  readonly file: string | undefined;
+  /** New records of a request, and whether they have ten fields. */
+  readonly records: number;
+  readonly isWide: boolean;
+  /** Number of the first new record. */
   readonly from: number;
-  /** The job ends early at this number of the next fresh record. */
+  /** The job ends early at this number of the next new record. */
   readonly to?: number;
   readonly connections: number;
   readonly durationMs: number;
@@ -28,25 +31,18 @@ export interface Job extends Target {
   readonly intervalMs?: number;
 }
 
-export type Source =
-  /** Every request has this many new records. */
-  | { readonly kind: 'fresh'; readonly records: number; readonly isWide?: boolean }
-  /** A JSON file with a list of prepared requests, for a random order. */
-  | { readonly kind: 'file'; readonly file: string };
-
 /** A body to send, and texts that the right answer contains. */
 export type Request = readonly [body: string, expected: readonly string[]];
 
 export interface JobResult {
   /** Right answers. */
   readonly count: number;
-  readonly p50Ms: number;
   readonly p99Ms: number;
   /** Other answers, by reason: a status, or `wrong answer`. */
   readonly failures: Record<string, number>;
   /** Time from the first request to the last right answer. */
   readonly durationS: number;
-  /** A random sample of answers, each with the number of the first of its fresh records. */
+  /** A random sample of answers, each with the number of the first of its new records. */
   readonly samples: readonly (readonly [from: number, body: string])[];
   /** Number of the first unused record. */
   readonly next: number;
@@ -59,111 +55,71 @@ const MAX_LARGE_SAMPLES = 1;
 /** An answer that is still missing this long after the end of a job is a failure. */
 const DRAIN_TIMEOUT_MS = 60_000;
 
-class Run {
-  readonly #job: Job;
-  readonly #head: string;
-  readonly #next: () => Request;
-  readonly #latenciesMs: number[] = [];
-  readonly #samples: [number, string][] = [];
-  readonly #failures: Record<string, number> = {};
-  readonly #startMs = performance.now();
-  readonly #endMs: number;
-  #record: number;
-  #sent = 0;
-  #lastRightMs = 0;
+async function run(job: Job): Promise<JobResult> {
+  const { url, connections, durationMs, intervalMs, records, isWide, to = Infinity } = job;
+  const { path, body, mark } = INTERFACES[job.speaks];
+  const headers = Object.entries(headersOf(job)).map((one) => `${one.join(': ')}\r\n`);
+  const head = `POST ${path(job.operation)} HTTP/1.1\r\nhost: bench\r\n${headers.join('')}content-length: `;
+  const startMs = performance.now();
+  const endMs = startMs + durationMs;
+  const latenciesMs: number[] = [];
+  const samples: [number, string][] = [];
+  const failures: Record<string, number> = {};
+  let [record, sent, lastRightMs] = [job.from, 0, startMs];
 
-  constructor(job: Job) {
-    this.#job = job;
-    this.#endMs = this.#startMs + job.durationMs;
-    this.#record = job.from;
-    this.#head = requestHead(job, job.operation);
-    this.#next = job.source.kind === 'file' ? prepared(job.source.file) : this.#fresh(job.source);
-  }
+  const fresh = (): Request => {
+    const text = body('tokenize', freshRecords(record, records, isWide));
+    record += records;
+    return [text, [mark]];
+  };
+  const next = job.file === undefined ? fresh : prepared(job.file);
 
-  #fresh({ records, isWide }: Source & { kind: 'fresh' }): () => Request {
-    const { body, mark } = adapterOf(this.#job.peer);
-    const expected = [mark.tokenize];
-    return () => {
-      const sent = body('tokenize', freshRecords(this.#record, records, isWide));
-      this.#record += records;
-      return [sent, expected];
-    };
-  }
-
-  async run(): Promise<JobResult> {
-    const { url, connections, durationMs, intervalMs } = this.#job;
-    const all = Array.from({ length: connections }, () => new Connection(url));
-    const abort = new AbortController();
-    const tooLate = sleep(durationMs + DRAIN_TIMEOUT_MS, undefined, { signal: abort.signal }).then(
-      () => Promise.reject(new Error(`no answer within ${DRAIN_TIMEOUT_MS} ms after the end`)),
-      () => {},
-    );
-    try {
-      await Promise.race([Promise.all(all.map((one) => this.#useUp(one))), tooLate]);
-    } finally {
-      abort.abort();
-      for (const connection of all) connection.close();
-    }
-    const endMs = intervalMs === undefined ? 0 : this.#endMs;
-    return this.#result((Math.max(this.#lastRightMs, endMs) - this.#startMs) / 1_000);
-  }
-
-  /** Sends requests on one connection, one at a time, until the end. */
-  async #useUp(connection: Connection): Promise<void> {
-    for (;;) {
-      const dueMs = this.#dueMs();
-      if (dueMs >= this.#endMs || this.#record >= (this.#job.to ?? Infinity)) return;
-      const earlyMs = dueMs - performance.now();
-      if (earlyMs > 0) await sleep(earlyMs);
-      const from = this.#record;
-      const [body, expected] = this.#next();
-      // A timer may fire up to 1 ms early.
-      const sinceMs = Math.min(dueMs, performance.now());
-      const answer = await connection.ask(`${this.#head}${body.length}\r\n\r\n${body}`);
-      this.#take(answer, expected, sinceMs, from);
-    }
-  }
-
-  /** When to send the next request. Its latency counts from this time. */
-  #dueMs(): number {
-    const { intervalMs } = this.#job;
-    return intervalMs === undefined ? performance.now() : this.#startMs + intervalMs * this.#sent++;
-  }
-
-  #take({ status, body }: Answer, expected: Request[1], sinceMs: number, from: number): void {
-    const nowMs = performance.now();
-    const isRight = expected.every((text) => body.includes(text));
-    if (!isSuccess(this.#job.peer, status) || !isRight) {
-      const reason = isSuccess(this.#job.peer, status) ? 'wrong answer' : String(status);
-      this.#failures[reason] = (this.#failures[reason] ?? 0) + 1;
+  /** Every answer has the same chance to be in the sample (reservoir sampling). */
+  const sample = (from: number, answer: string) => {
+    const max = records > 1 ? MAX_LARGE_SAMPLES : MAX_SAMPLES;
+    const isFull = samples.length === max;
+    const place = isFull ? Math.floor(Math.random() * latenciesMs.length) : samples.length;
+    if (place < max) samples[place] = [from, answer];
+  };
+  const take = ({ status, body }: Answer, expected: Request[1], sinceMs: number, from: number) => {
+    if (status !== 200 || !expected.every((text) => body.includes(text))) {
+      const reason = status === 200 ? 'wrong answer' : String(status);
+      failures[reason] = (failures[reason] ?? 0) + 1;
       return;
     }
-    this.#lastRightMs = nowMs;
-    this.#latenciesMs.push(nowMs - sinceMs);
-    if (this.#job.source.kind === 'fresh') this.#sample(from, body);
-  }
+    lastRightMs = performance.now();
+    latenciesMs.push(lastRightMs - sinceMs);
+    if (job.file === undefined) sample(from, body);
+  };
+  /** Sends requests on one connection, one at a time, until the end. */
+  const useUp = async (connection: Connection): Promise<void> => {
+    for (;;) {
+      // Latency counts from when a request is due. A timer may fire up to 1 ms early.
+      const dueMs = intervalMs === undefined ? performance.now() : startMs + intervalMs * sent++;
+      if (dueMs >= endMs || record >= to) return;
+      const earlyMs = dueMs - performance.now();
+      if (earlyMs > 0) await sleep(earlyMs);
+      const from = record;
+      const [text, expected] = next();
+      const sinceMs = Math.min(dueMs, performance.now());
+      const answer = await connection.ask(`${head}${text.length}\r\n\r\n${text}`);
+      take(answer, expected, sinceMs, from);
+    }
+  };
 
-  /** Every answer of the job has the same chance to be in the sample (reservoir sampling). */
-  #sample(from: number, body: string): void {
-    const { source } = this.#job;
-    const max = source.kind === 'fresh' && source.records > 1 ? MAX_LARGE_SAMPLES : MAX_SAMPLES;
-    const { length } = this.#samples;
-    const place = length < max ? length : Math.floor(Math.random() * this.#latenciesMs.length);
-    if (place < max) this.#samples[place] = [from, body];
+  const all = Array.from({ length: connections }, () => new Connection(url));
+  const tooLate = sleep(durationMs + DRAIN_TIMEOUT_MS, undefined, { ref: false }).then(() => {
+    throw new Error(`no answer within ${DRAIN_TIMEOUT_MS} ms after the end`);
+  });
+  try {
+    await Promise.race([Promise.all(all.map(useUp)), tooLate]);
+  } finally {
+    for (const connection of all) connection.close();
   }
-
-  #result(durationS: number): JobResult {
-    const sorted = this.#latenciesMs.sort((a, b) => a - b);
-    return {
-      count: sorted.length,
-      p50Ms: quantile(sorted, 0.5),
-      p99Ms: quantile(sorted, 0.99),
-      failures: this.#failures,
-      durationS,
-      samples: this.#samples,
-      next: this.#record,
-    };
-  }
+  const durationS = (Math.max(lastRightMs, intervalMs ? endMs : 0) - startMs) / 1_000;
+  latenciesMs.sort((a, b) => a - b);
+  const p99Ms = quantile(latenciesMs, 0.99);
+  return { count: latenciesMs.length, p99Ms, failures, durationS, samples, next: record };
 }
 
 const files = new Map<string, readonly Request[]>();
@@ -176,7 +132,7 @@ function prepared(file: string): () => Request {
 
 process.on('message', (job: Job) => {
   const reply = (message: Reply) => process.send!(message);
-  new Run(job).run().then(
+  run(job).then(
     (result) => reply({ result }),
     (error: Error) => reply({ error: error.message }),
   );

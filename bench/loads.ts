@@ -1,17 +1,12 @@
-import { VALUES_PER_RECORD } from './bodies.ts';
-import type { Job } from './load.ts';
-import { MOST_RECORDS, type Prepared } from './prepare.ts';
-import type { Figures } from './results.ts';
-import type { Turn } from './turns.ts';
+import { FIELDS, VALUES_PER_RECORD } from './bodies.ts';
+import { type ContestantName, type Entry, TITLES } from './contestants.ts';
+import { whole } from './numbers.ts';
 
 export const LOADS = ['tokenize', 'detokenize', 'repeat', 'bulk'] as const;
+export type LoadName = (typeof LOADS)[number];
 /** Loads with their own contestants. growth takes minutes, so it runs only if it is named. */
 export const OTHERS = ['policy', 'start', 'growth'] as const;
-export type LoadName = (typeof LOADS)[number];
-export type OtherName = (typeof OTHERS)[number];
-export type SmallLoadName = 'tokenize' | 'detokenize' | 'repeat';
 
-const BULK_CONNECTIONS = 8;
 /** Loads of small requests have so many connections. */
 export const CONNECTIONS = [64, 256] as const;
 export const STEADY_CONNECTIONS = 64;
@@ -22,14 +17,33 @@ export interface Load {
   /** The heading of the table. */
   readonly title: string;
   readonly connections: number;
-  /** Whether to time the answers of GET /health/live during the load. */
-  readonly isWatched: boolean;
-  /** Whether the same load follows at one rate for all, with its latencies. */
-  readonly isSteady: boolean;
-  job(prepared: Prepared): Pick<Job, 'operation' | 'source'>;
-  /** The columns of the table. */
-  figures(turn: Turn): Figures;
+  /** New records of a request. */
+  readonly records: number;
 }
+
+const SMALL_TITLES = {
+  tokenize: 'Tokenize 3 new values a request',
+  detokenize: 'Detokenize 3 tokens a request',
+  repeat: 'Tokenize 3 values a request that are stored already',
+};
+export const SMALL = ['tokenize', 'repeat', 'detokenize'] as const;
+export type SmallLoadName = (typeof SMALL)[number];
+
+export function small(name: SmallLoadName, connections: number): Load {
+  const title = `${SMALL_TITLES[name]}, ${connections} connections`;
+  return { name, title, connections, records: 1 };
+}
+
+/** What a request may have by default: 10,000 values. */
+export const MOST_RECORDS = 1_000;
+const BULK_CONNECTIONS = 8;
+
+export const BULK: Load = {
+  name: 'bulk',
+  title: `Bulk: tokenize ${whole(MOST_RECORDS)} new records of ${VALUES_PER_RECORD} values a request, ${BULK_CONNECTIONS} connections`,
+  connections: BULK_CONNECTIONS,
+  records: MOST_RECORDS,
+};
 
 /** The loads of a run, in order. */
 export function expandLoads(names: readonly LoadName[]): Load[] {
@@ -38,58 +52,44 @@ export function expandLoads(names: readonly LoadName[]): Load[] {
   );
 }
 
-/** The column of the aim in CPU. */
-export const CPU = 'CPU of the service, µs a request';
-/** The column of the longest answer of GET /health/live. */
-export const LONGEST = 'longest /health/live ms';
+/** The loads of small and filled vaults, which take turns. */
+export const GROWTH_LOADS = SMALL.map((name) => {
+  const load = small(name, STEADY_CONNECTIONS);
+  return { ...load, title: `Growth: ${load.title}` };
+});
 
-const SMALL_TITLES: Record<SmallLoadName, string> = {
-  tokenize: 'Tokenize 3 new values a request',
-  detokenize: 'Detokenize 3 tokens a request',
-  repeat: 'Tokenize 3 values a request that are stored already',
+/** Records of ten fields, with a policy and without: what a policy costs. */
+export const POLICY_LOADS = SMALL.map((name) => {
+  const load = small(name, STEADY_CONNECTIONS);
+  return { ...load, title: `Policy: ${load.title.replaceAll('3', '10')}` };
+});
+export const WITHOUT_POLICY = 'Standin without a policy';
+export const WITH_POLICY = 'Standin, a policy of ten fields';
+
+/** Ten fields of three kinds. */
+const POLICY = {
+  version: 1,
+  kinds: {
+    phone: { shape: 'digits', keep_last: 2 },
+    mail: { shape: 'email', keep: 'domain' },
+  },
+  fields: {
+    ...FIELDS,
+    ...Object.fromEntries(
+      Object.entries(FIELDS).map(([name, kind]) => [`records[*].${name}`, kind]),
+    ),
+  },
+  elsewhere: 'pass',
+  rights: { '*': { '*': 'full' } },
 };
 
-export function small(name: SmallLoadName, connections: number): Load {
-  return {
-    name,
-    connections,
-    title: `${SMALL_TITLES[name]}, ${connections} connections`,
-    isWatched: false,
-    isSteady: name !== 'repeat' && connections === STEADY_CONNECTIONS,
-    job: ({ tokensFile, repeatedFile }) => {
-      if (name === 'tokenize') {
-        return { operation: 'tokenize', source: { kind: 'fresh', records: 1 } };
-      }
-      return name === 'repeat'
-        ? { operation: 'tokenize', source: { kind: 'file', file: repeatedFile } }
-        : { operation: 'detokenize', source: { kind: 'file', file: tokensFile } };
-    },
-    figures: (turn) => costs('request', turn, 1),
-  };
-}
-
-export const BULK: Load = {
-  name: 'bulk',
-  connections: BULK_CONNECTIONS,
-  title: `Bulk: tokenize ${MOST_RECORDS.toLocaleString('en-US')} new records of 3 values a request, ${BULK_CONNECTIONS} connections`,
-  isWatched: true,
-  isSteady: false,
-  job: () => ({ operation: 'tokenize', source: { kind: 'fresh', records: MOST_RECORDS } }),
-  figures: (turn) => ({
-    ...costs('value', turn, MOST_RECORDS * VALUES_PER_RECORD),
-    [LONGEST]: turn.heldUpMs,
-  }),
-};
-
-/** @param unit what counts, and how many of it a request has */
-function costs(unit: 'request' | 'value', turn: Turn, count: number): Figures {
-  const { rate, result, serviceCpuS, databaseCpuS, walBytes } = turn;
-  const each = (total: number) => total / (result.count * count);
-  return {
-    [`${unit}s/s`]: rate * count,
-    'p99 ms': result.p99Ms,
-    [unit === 'request' ? CPU : 'CPU of the service, µs a value']: each(1e6 * serviceCpuS),
-    'CPU of the database': each(1e6 * databaseCpuS),
-    [`WAL bytes a ${unit}`]: each(walBytes),
-  };
+/** Who takes part in the loads of policies. The earlier Standin need not know them. */
+export function policyEntries(contestants: readonly ContestantName[]): Entry[] {
+  const past = { name: 'past', title: TITLES.past, isWide: true } as const;
+  const present = { name: 'postgres', isWide: true } as const;
+  return [
+    ...(contestants.includes('past') ? [past] : []),
+    { ...present, title: WITHOUT_POLICY },
+    { ...present, title: WITH_POLICY, policy: JSON.stringify(POLICY) },
+  ];
 }

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { pathToFileURL } from 'node:url';
 import { parsePolicy } from '../src/policy/parse.ts';
 import { defaultKind, kindOf } from '../src/shape/kind.ts';
 import { type KindSettings, SHAPES } from '../src/shape/kind-settings.ts';
@@ -8,38 +7,27 @@ import type { Draws } from '../src/shape/token.ts';
 import { parseCsv } from '../test/support/token-rules.ts';
 import { table, whole } from './numbers.ts';
 
-/** What tokens of one kind tell of the rows of a column. */
-interface Revealed {
-  readonly rows: number;
-  /** Rows whose value the kind does not take. */
-  readonly refused: number;
-  readonly shapes: number;
-  /** Rows whose token has a shape that no other row's has. */
-  readonly alone: number;
-}
-
 /**
- * Draws the token of every row from the same random bytes. Tokens that come out equal differ in
- * nothing but what is drawn: their rows share a shape.
+ * What tokens of one kind tell of the rows of a column: it draws the token of every row from the same
+ * random bytes. Tokens that come out equal differ in nothing but what is drawn: their rows share a
+ * shape. `refused` are rows whose value the kind does not take, `alone` those with a shape of their own.
  */
-export function revealed(values: readonly string[], settings: KindSettings): Revealed {
+export function revealed(values: readonly string[], settings: KindSettings) {
   const kind = kindOf(settings);
+  const accepted = values.flatMap((value) => {
+    const made = kind.accept(value);
+    return 'reason' in made ? [] : [made.value];
+  });
   const crowds = new Map<string, number>();
-  let refused = 0;
-  for (const value of values) {
-    const accepted = kind.accept(value);
-    if ('reason' in accepted) {
-      refused++;
-      continue;
-    }
+  for (const value of accepted) {
     // Twice, because a drawn digit can by chance be the one that another row keeps.
-    const tokens = SEEDS.map((seed) => kind.drawToken(accepted.value, 'tok', seed, 0)?.token);
+    const tokens = SEEDS.map((seed) => kind.drawToken(value, 'tok', seed, 0)?.token);
     const shape = tokens.join(' ');
     crowds.set(shape, (crowds.get(shape) ?? 0) + 1);
   }
-  const sizes = [...crowds.values()];
-  const alone = sizes.filter((size) => size === 1).length;
-  return { rows: values.length, refused, shapes: sizes.length, alone };
+  const alone = [...crowds.values()].filter((size) => size === 1).length;
+  const refused = values.length - accepted.length;
+  return { rows: values.length, refused, shapes: crowds.size, alone };
 }
 
 const SEEDS = ['one', 'two'].map(
@@ -77,7 +65,7 @@ function main([file, column, policyFile]: readonly string[]): void {
   console.log(table(headings, rows));
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+if (import.meta.filename === process.argv[1]) {
   try {
     main(process.argv.slice(2));
   } catch (error) {

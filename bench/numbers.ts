@@ -18,6 +18,12 @@ export function whole(number: number): string {
   return Math.round(number).toLocaleString('en-US');
 }
 
+/** At least. */
+export function threeDigits(number: number): string {
+  if (number >= 100 || number === 0) return whole(number);
+  return number.toFixed(number < 10 ? 2 : 1);
+}
+
 export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
   return [line(headings), `|${'---|'.repeat(headings.length)}`, ...rows.map(line)].join('\n');

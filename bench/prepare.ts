@@ -1,26 +1,17 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { freshRecord, freshRecords, type Texts } from './bodies.ts';
-import { Connection } from './connection.ts';
 import type { Contestant } from './contestants.ts';
-import { adapterOf, isSuccess, type Operation, requestHead } from './interfaces.ts';
+import { headersOf, INTERFACES, type Operation, post } from './interfaces.ts';
 import type { JobResult, Request } from './load.ts';
 
-/** Files of a contestant for the generator. See Source. */
-export interface Prepared {
-  /** Tokens from before the measurements. */
-  readonly tokensFile: string;
-  /** Stored values. The load repeats the same values. */
-  readonly repeatedFile: string;
-}
+/** Files of a contestant for the generator: its tokens, and values that are stored already. */
+export type Prepared = Readonly<Record<'detokenize' | 'repeat', string>>;
 
-/** The preparation uses records below this number, in so many requests at most. */
+/** The preparation uses records below this number, in requests that a slow machine answers in time. */
 export const FIRST_FRESH_RECORD = 10_000;
-const REQUESTS = 100;
+const RECORDS_A_REQUEST = 100;
 const REPEATED_RECORDS = 3_333;
-/** What a request may have by default: 10,000 values, or 100 of another product. */
-export const MOST_RECORDS = 1_000;
-const MOST_RECORDS_OF_PEERS = 30;
 
 /**
  * Tokenizes the records of these numbers, detokenizes all tokens, and compares. Writes the requests
@@ -32,34 +23,27 @@ export async function prepare(
   folder: string,
   numberOf: (i: number) => number = (i) => i,
 ): Promise<Prepared> {
-  const most = contestant.peer === undefined ? MOST_RECORDS : MOST_RECORDS_OF_PEERS;
-  const length = Math.min(FIRST_FRESH_RECORD, REQUESTS * most);
-  const records = Array.from({ length }, (_, i) =>
-    freshRecord(numberOf(i), contestant.isWide === true),
+  const records = Array.from({ length: FIRST_FRESH_RECORD }, (_, i) =>
+    freshRecord(numberOf(i), contestant.isWide),
   );
   const tokens: Texts[] = [];
-  // One request at a time, because a slow machine answers 500 after a few seconds of waiting.
-  for (let from = 0; from < length; from += most) {
-    const some = records.slice(from, from + most);
+  for (let from = 0; from < records.length; from += RECORDS_A_REQUEST) {
+    const some = records.slice(from, from + RECORDS_A_REQUEST);
     const made = await ask(contestant, 'tokenize', some);
-    await compare(contestant, some, made);
-    const { length: size } = some[0]!;
-    tokens.push(...some.map((_, i) => made.slice(i * size, (i + 1) * size)));
+    tokens.push(...(await compare(contestant, some, made)));
   }
-  const { body, expected } = adapterOf(contestant.peer);
-  const name = `${contestant.name}-${process.hrtime.bigint()}`;
+  const { body, expected } = INTERFACES[contestant.speaks];
   const write = (operation: Operation, sent: readonly Texts[], answered: readonly Texts[]) => {
-    const file = join(folder, `${name}-${operation}.json`);
+    const file = join(folder, `${contestant.title}-${operation}.json`);
     const requests = sent.map(
-      (texts, i): Request => [body(operation, [texts]), expected(operation, answered[i]!)],
+      (texts, i): Request => [body(operation, [texts]), expected(answered[i]!)],
     );
     writeFileSync(file, JSON.stringify(requests));
     return file;
   };
-  const repeated = records.slice(0, REPEATED_RECORDS);
   return {
-    tokensFile: write('detokenize', tokens, records),
-    repeatedFile: write('tokenize', repeated, tokens),
+    detokenize: write('detokenize', tokens, records),
+    repeat: write('tokenize', records.slice(0, REPEATED_RECORDS), tokens),
   };
 }
 
@@ -76,38 +60,29 @@ export async function verify(
   let verified = 0;
   for (const [from, body] of samples) {
     const records = freshRecords(from, count, contestant.isWide);
-    const tokens = adapterOf(contestant.peer).texts('tokenize', JSON.parse(body));
+    const tokens = INTERFACES[contestant.speaks].texts('tokenize', JSON.parse(body));
     await compare(contestant, records, tokens);
     verified += tokens.length;
   }
   return verified;
 }
 
+/** The tokens of each record. @throws Error unless detokenize answers the records */
 async function compare(contestant: Contestant, records: readonly Texts[], tokens: string[]) {
   const sent = JSON.stringify(records.flat());
   const isEcho = contestant.name === 'echo';
-  if ((JSON.stringify(tokens) === sent) !== isEcho) {
-    throw new Error(`${contestant.title}: tokenize answered the values`);
-  }
-  // The echo returns its input, so there is nothing to detokenize.
-  if (isEcho) return;
+  if ((JSON.stringify(tokens) === sent) !== isEcho) throw new Error('tokenize answered the values');
   const size = records[0]!.length;
   const lists = records.map((_, i) => tokens.slice(i * size, (i + 1) * size));
-  if (JSON.stringify(await ask(contestant, 'detokenize', lists)) !== sent) {
-    throw new Error(`${contestant.title}: detokenize answered other values than were tokenized`);
-  }
+  // The echo returns its input, so there is nothing to detokenize.
+  if (!isEcho && JSON.stringify(await ask(contestant, 'detokenize', lists)) !== sent)
+    throw new Error('detokenize answered other values than were tokenized');
+  return lists;
 }
 
 /** The texts of the answer. */
-async function ask(contestant: Contestant, operation: Operation, records: readonly Texts[]) {
-  const { url, peer, title } = contestant;
-  const { body, texts } = adapterOf(peer);
-  const sent = body(operation, records);
-  const connection = new Connection(url);
-  const answer = await connection.ask(
-    `${requestHead(contestant, operation)}${sent.length}\r\n\r\n${sent}`,
-  );
-  connection.close();
-  if (isSuccess(peer, answer.status)) return texts(operation, JSON.parse(answer.body));
-  throw new Error(`${title}: ${operation}: ${answer.status} ${answer.body}`);
+async function ask(target: Contestant, operation: Operation, records: readonly Texts[]) {
+  const { path, body, texts } = INTERFACES[target.speaks];
+  const url = `${target.url}${path(operation)}`;
+  return texts(operation, await post(url, headersOf(target), body(operation, records)));
 }

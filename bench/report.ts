@@ -1,28 +1,27 @@
 import type { Flags } from './flags.ts';
-import { peersSection, withoutFolder } from './interfaces.ts';
+import { OPENBAO_NOTE } from './openbao.ts';
 import type { Results } from './results.ts';
 import { summarySection } from './summary.ts';
 import { STEADY_SHARE } from './turns.ts';
 
-/** The Markdown page of a run. @param leftOut titles of tables that the summary sums up */
+/** The Markdown page of a run. */
 export function page(
   results: Results,
   facts: readonly string[],
   args: readonly string[],
   flags: Flags,
-  leftOut: readonly string[] = [],
 ): string {
-  const command = [
-    'npm run bench',
-    ...(args.length === 0 ? [] : ['--', ...args.map(withoutFolder)]),
-  ].join(' ');
+  const command = ['npm run bench', ...(args.length > 0 ? ['--'] : []), ...args].join(' ');
+  const openbao = flags.contestants.includes('openbao')
+    ? `OpenBao transit is ${OPENBAO_NOTE}`
+    : 'OpenBao transit is not in this run: no program was found. `--peer openbao=bao` names it.';
   const sections = [
     '# Benchmarks',
     `Written by \`${command}\`: do not edit, run it again. Contestants took turns on one machine. Compare ratios: rates differ between machines and days.`,
     summarySection(results, flags.rows),
     `## Machine\n\n${facts.map((fact) => `- ${fact}`).join('\n')}`,
-    ...results.sections(leftOut),
-    peersSection(flags.contestants),
+    ...results.sections(),
+    `## Other products\n\n${openbao}`,
     results.checks(),
     method(flags),
   ];

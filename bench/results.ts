@@ -1,5 +1,5 @@
 import type { JobResult } from './load.ts';
-import { median, NONE, table, whole } from './numbers.ts';
+import { median, NONE, table, threeDigits, whole } from './numbers.ts';
 
 /** The figures of one turn, by the heading of their column; undefined or NaN: not known. */
 export type Figures = Readonly<Record<string, number | undefined>>;
@@ -12,48 +12,33 @@ export interface Cell {
   readonly column: string;
 }
 
-interface Sample extends Cell {
-  readonly round: number;
-  readonly figure: number;
-}
-
 /** All figures of a run, and what became of its requests. */
 export class Results {
-  readonly #samples: Sample[] = [];
-  /** Columns of each section, in order. */
-  readonly #columns = new Map<string, Set<string>>();
-  readonly #notes = new Map<string, string>();
-  readonly #failures: string[] = [];
+  readonly #samples: (Cell & { readonly round: number; readonly figure: number })[] = [];
+  readonly failures: string[] = [];
   #right = 0;
-  #failed = 0;
   /** Tokens that were detokenized and compared. */
   verifiedTokens = 0;
 
   add(section: string, row: string, round: number, figures: Figures): void {
-    const columns = this.#columns.get(section) ?? new Set();
-    this.#columns.set(section, columns);
     for (const [column, figure] of Object.entries(figures)) {
-      columns.add(column);
-      if (figure === undefined || Number.isNaN(figure)) continue;
+      if (figure === undefined || !Number.isFinite(figure)) continue;
       this.#samples.push({ section, row, column, round, figure });
     }
   }
 
-  /** Text below the table. */
-  note(section: string, text: string): void {
-    this.#notes.set(section, text);
+  /** What fails is left out, and said on the page. */
+  async attempt(what: string, step: () => Promise<void>): Promise<void> {
+    await step().catch(({ message }: Error) => {
+      console.error(`${what}: ${message}`);
+      this.failures.push(`Failed: ${what}: ${message}.`);
+    });
   }
 
-  count(what: string, { count: right, failures }: JobResult): void {
-    this.#right += right;
-    for (const [reason, count] of Object.entries(failures)) {
-      this.#failed += count;
-      this.#failures.push(`Failed: ${what}: ${whole(count)} x ${reason}.`);
-    }
-  }
-
-  get failed(): number {
-    return this.#failed;
+  count(what: string, { count, failures }: JobResult): void {
+    this.#right += count;
+    for (const [reason, times] of Object.entries(failures))
+      this.failures.push(`Failed: ${what}: ${whole(times)} x ${reason}.`);
   }
 
   /** The median of the rounds, or the longest of all; undefined: not measured. */
@@ -63,45 +48,40 @@ export class Results {
     return median(figures);
   }
 
-  /** Median of the ratios, round by round: a slow machine slows both. */
-  ratio(cell: Cell, other: Partial<Cell>): number | undefined {
+  /** The ratios round by round: a slow machine slows both. */
+  ratios(cell: Cell, other: Partial<Cell>): number[] {
     const others = this.#rounds({ ...cell, ...other });
-    return median(
-      this.#rounds(cell).flatMap(({ round, figure }) => {
-        const divisor = others.find((one) => one.round === round)?.figure;
-        return divisor ? [figure / divisor] : [];
-      }),
-    );
+    return this.#rounds(cell).flatMap(({ round, figure }) => {
+      const divisor = others.find((one) => one.round === round)?.figure;
+      return divisor ? [figure / divisor] : [];
+    });
   }
 
-  /** All tables but some, as Markdown. @param leftOut titles */
-  sections(leftOut: readonly string[]): string[] {
-    const shown = [...this.#columns].filter(([section]) => !leftOut.includes(section));
-    return shown.map(([section, all]) => {
+  /** All tables, as Markdown. */
+  sections(): string[] {
+    return distinct(this.#samples.map(({ section }) => section)).map((section) => {
       const ofSection = this.#samples.filter((one) => one.section === section);
-      const columns = [...all].filter((name) => ofSection.some(({ column }) => column === name));
+      const columns = distinct(ofSection.map(({ column }) => column));
       const rows = distinct(ofSection.map(({ row }) => row)).map((row) => [
         row,
         ...columns.map((column) => this.#text({ section, row, column })),
       ]);
       const headings = columns.map((one) => (isRate(one) ? `${one} (min–max)` : one));
-      const note = this.#notes.get(section);
-      const parts = [`## ${section}`, table(['', ...headings], rows), ...(note ? [note] : [])];
-      return parts.join('\n\n');
+      return `## ${section}\n\n${table(['', ...headings], rows)}`;
     });
   }
 
   /** What became of the requests. */
   checks(): string {
     const lines = [
-      `${whole(this.#right)} requests were answered with the right data; ${whole(this.#failed)} were not.`,
+      `${whole(this.#right)} requests were answered with the right data.`,
       `The tokens of ${whole(this.verifiedTokens)} values, drawn at random, were detokenized and compared.`,
-      ...this.#failures,
+      ...(this.failures.length === 0 ? ['Nothing failed.'] : this.failures),
     ];
     return `## Checks\n\n${lines.map((line) => `- ${line}`).join('\n')}`;
   }
 
-  #rounds({ section, row, column }: Cell): Sample[] {
+  #rounds({ section, row, column }: Cell) {
     return this.#samples.filter(
       (one) => one.section === section && one.row === row && one.column === column,
     );
@@ -111,19 +91,13 @@ export class Results {
     const figure = this.figure(cell);
     if (figure === undefined) return NONE;
     const figures = this.#rounds(cell).map((one) => one.figure);
-    if (!isRate(cell.column) || figures.length === 1) return short(figure);
+    if (!isRate(cell.column) || figures.length === 1) return threeDigits(figure);
     return `${whole(figure)} (${whole(Math.min(...figures))}–${whole(Math.max(...figures))})`;
   }
 }
 
-function isRate(column: string): boolean {
+export function isRate(column: string): boolean {
   return column.endsWith('s/s');
-}
-
-/** Three digits at least. */
-function short(number: number): string {
-  if (number >= 100 || number === 0) return whole(number);
-  return number.toFixed(number < 10 ? 2 : 1);
 }
 
 function distinct(texts: readonly string[]): string[] {

@@ -1,26 +1,18 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
-import {
-  CONTESTANTS,
-  type ContestantName,
-  needsServer,
-  startContestant,
-  TITLES,
-} from './contestants.ts';
+import { writeFileSync } from 'node:fs';
+import { type Bench, TITLES } from './contestants.ts';
 import { startDatabaseServer } from './database.ts';
 import { type Flags, parseFlags } from './flags.ts';
-import { fill, filledTitle, GROWTH_LOADS, SIZES_TITLE } from './growth.ts';
+import { grow } from './growth.ts';
 import { Leftovers } from './leftovers.ts';
-import { CONNECTIONS, expandLoads, type Load, small } from './loads.ts';
+import { expandLoads, POLICY_LOADS, policyEntries } from './loads.ts';
 import { machineFacts } from './machine.ts';
-import { startPeer, versionOf } from './peers.ts';
-import { POLICY_LOADS, policyStarters } from './policy.ts';
-import { FIRST_FRESH_RECORD, prepare } from './prepare.ts';
+import { versionOf } from './openbao.ts';
+import { FIRST_FRESH_RECORD } from './prepare.ts';
 import { startProgram } from './processes.ts';
 import { page } from './report.ts';
 import { Results } from './results.ts';
-import { measureStart, START } from './start.ts';
-import { type Bench, type Entrant, type Starter, takeTurns, withEntrants } from './turns.ts';
+import { measureStart } from './start.ts';
+import { compete } from './turns.ts';
 
 const FAILED = 1;
 const INTERRUPTED = 130;
@@ -29,87 +21,45 @@ const leftovers = new Leftovers();
 let isInterrupted = false;
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, interrupt);
-await main(process.argv.slice(2));
-
-async function main(args: readonly string[]): Promise<void> {
-  const flags = parseFlags(args);
-  try {
-    await run(flags, args);
-  } catch (error) {
-    // After an interruption, the removed parts fail. Their errors are no news.
-    if (isInterrupted) return;
-    console.error((error as Error).message);
-    process.exitCode = FAILED;
-  }
-  await leftovers.removeAll();
+try {
+  const args = process.argv.slice(2);
+  await run(parseFlags(args), args);
+} catch (error) {
+  // After an interruption, the removed parts fail. Their errors are no news.
+  if (!isInterrupted) fail((error as Error).message);
 }
+await leftovers.removeAll();
 
-async function run(flags: Flags, args: readonly string[]): Promise<void> {
-  const { contestants, others, seconds, rounds } = flags;
-  const isServed = contestants.some(needsServer) || others.some((name) => name !== 'start');
-  const server = isServed ? await startDatabaseServer(leftovers) : undefined;
-  const facts = [...(await machineFacts(server)), ...flags.peers.map(versionOf)];
+async function run(named: Flags, args: readonly string[]): Promise<void> {
+  const openbao = named.peer === undefined ? undefined : versionOf(named.peer);
+  // One that is not there is left out, and the page says so.
+  const contestants = named.contestants.filter((one) => one !== 'openbao' || openbao);
+  const flags = { ...named, contestants };
+  const { loads, others } = flags;
+  const server = await startDatabaseServer(leftovers);
+  const facts = await machineFacts(server);
+  if (contestants.includes('openbao')) facts.push(`${TITLES.openbao}: ${openbao}`);
+  if (contestants.includes('past')) facts.push(`${TITLES.past}: commit ${flags.past}`);
   const { child: generator } = await startProgram('load.js', [], leftovers);
   const results = new Results();
   const nextRecord = FIRST_FRESH_RECORD;
-  const bench: Bench = { seconds, rounds, results, generator, server, leftovers, nextRecord };
-  const take = (loads: readonly Load[]) => (entrants: readonly Entrant[]) =>
-    takeTurns(bench, loads, entrants);
+  const bench: Bench = { flags, results, generator, server, leftovers, nextRecord };
   // Before the contestants start, because even idle contestants use some CPU.
-  if (others.includes('start')) await measureStart(bench);
-  const loads = expandLoads(flags.loads);
-  if (loads.length > 0) {
-    const starters = contestants.map((name) => starter(name, flags, bench));
-    await withEntrants(bench, starters, take(loads));
-  }
-  if (others.includes('policy'))
-    await withEntrants(bench, policyStarters(bench), take(POLICY_LOADS));
-  if (others.includes('growth')) await grow(bench, flags.rows, take(GROWTH_LOADS));
+  if (others.includes('start')) await results.attempt('start', () => measureStart(bench));
+  const entries = contestants.map((name) => ({ name }));
+  if (loads.length > 0) await compete(bench, entries, expandLoads(loads));
+  if (others.includes('policy')) await compete(bench, policyEntries(contestants), POLICY_LOADS);
+  if (others.includes('growth')) await grow(bench);
   if (isInterrupted) return;
-  process.stdout.write(page(results, facts, args, flags));
-  if (flags.write !== undefined) {
-    mkdirSync(dirname(flags.write), { recursive: true });
-    writeFileSync(flags.write, page(results, facts, args, flags, summedUp()));
-  }
-  fail(results.failed);
+  const text = page(results, facts, args, flags);
+  process.stdout.write(text);
+  if (flags.write !== undefined) writeFileSync(flags.write, text);
+  // The figures of a service with wrong answers are worthless.
+  if (results.failures.length > 0) fail('Something failed: see the page.');
 }
 
-function starter(name: ContestantName, { peers }: Flags, { server }: Bench): Starter {
-  const peer = peers.find((one) => one.name === name);
-  const own = CONTESTANTS.find((one) => one === name)!;
-  return (part) =>
-    peer === undefined ? startContestant(own, server, part) : startPeer(peer, server, part);
-}
-
-/** A small vault and a filled one take turns. */
-async function grow(
-  bench: Bench,
-  rows: number,
-  use: (entrants: readonly Entrant[]) => Promise<void>,
-): Promise<void> {
-  const start: Starter = (part) => startContestant('postgres', bench.server, part);
-  const filled = filledTitle(TITLES.postgres, rows);
-  const startFilled: Starter = async (part) => ({ ...(await start(part)), title: filled });
-  await withEntrants(bench, [start, startFilled], use, (contestant, folder) =>
-    contestant.title === filled
-      ? fill(bench, contestant, rows, folder)
-      : prepare(contestant, folder),
-  );
-}
-
-/** Titles of the tables that the written page leaves out: the summary has their ratios. */
-function summedUp(): string[] {
-  const crowds = CONNECTIONS.slice(1).flatMap((count) =>
-    (['tokenize', 'detokenize'] as const).map((name) => small(name, count)),
-  );
-  const loads = [...GROWTH_LOADS, ...expandLoads(['repeat']), ...crowds];
-  return [START.section, SIZES_TITLE, ...loads.map(({ title }) => title)];
-}
-
-/** The figures of a service with wrong answers are worthless. */
-function fail(failures: number): void {
-  if (failures === 0) return;
-  console.error(`${failures} requests failed: see the page.`);
+function fail(why: string): void {
+  console.error(why);
   process.exitCode = FAILED;
 }
 

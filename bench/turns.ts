@@ -3,179 +3,155 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { query } from '../test/support/postgres.ts';
-import type { Contestant } from './contestants.ts';
-import type { DatabaseServer } from './database.ts';
-import type { Leftovers } from './leftovers.ts';
-import { watchLiveness } from './liveness.ts';
+import { VALUES_PER_RECORD } from './bodies.ts';
+import type { Bench, Contestant, ContestantName, Entry } from './contestants.ts';
+import { startContestant, TITLES } from './contestants.ts';
 import type { Job, JobResult, Reply } from './load.ts';
-import type { Load } from './loads.ts';
+import { type Load, STEADY_CONNECTIONS } from './loads.ts';
 import { type Prepared, prepare, verify } from './prepare.ts';
-import type { Figures, Results } from './results.ts';
-
-/** What all parts of a run share. */
-export interface Bench {
-  readonly seconds: number;
-  readonly rounds: number;
-  readonly results: Results;
-  readonly generator: ChildProcess;
-  readonly server: DatabaseServer | undefined;
-  readonly leftovers: Leftovers;
-  /** Number of the next fresh record. */
-  nextRecord: number;
-}
+import { cpuSeconds, familyCpuSeconds } from './processes.ts';
+import type { Figures } from './results.ts';
 
 /** A contestant that is ready, and has shown that it returns what it was given. */
 export interface Entrant {
   readonly contestant: Contestant;
-  readonly prepared: Prepared;
+  readonly prepared?: Prepared;
 }
 
-/** One contestant under one load for some seconds. */
-export interface Turn {
-  readonly result: JobResult;
-  /** Correct answers a second. */
-  readonly rate: number;
-  /** NaN: not known, also for the others. */
-  readonly serviceCpuS: number;
-  readonly databaseCpuS: number;
-  readonly walBytes: number;
-  /** The longest time of GET /health/live during a watched load: a block of the event loop. */
-  readonly heldUpMs: number | undefined;
-}
-
+/** The column of the aim in CPU. */
+export const CPU = 'CPU of the service, µs a request';
+/** The column of the longest answer of GET /health/live. */
+export const LONGEST = 'longest /health/live ms';
+export const STEADY_P99 = 'at one rate: p99 ms';
+const STEADY_RATE = 'the rate';
+/** The common rate is this share of what the slower of ours has just reached. */
+export const STEADY_SHARE = 0.7;
+const MAX_STEADY_SHARE = 0.9;
 const MAX_WARM_UP_S = 2;
 
-/** Starts a contestant whose processes are in this part of the leftovers. */
-export type Starter = (part: Leftovers) => Promise<Contestant>;
-
 /**
- * Starts contestants, checks that they return what they were given, and removes them afterwards.
+ * Starts contestants, checks that they return what they were given, lets them take turns, and
+ * removes them afterwards. Without one that fails: the others still have something to tell.
  * @param ready prepares a contestant for the loads
  */
-export async function withEntrants(
+export async function compete(
   bench: Bench,
-  starters: readonly Starter[],
-  use: (entrants: readonly Entrant[]) => Promise<void>,
+  entries: readonly Entry[],
+  loads: readonly Load[],
   ready: (contestant: Contestant, folder: string) => Promise<Prepared> = prepare,
 ): Promise<void> {
   const part = bench.leftovers.part();
   const folder = mkdtempSync(join(tmpdir(), 'standin-bench-'));
   part.add(async () => rmSync(folder, { recursive: true, force: true }));
   const entrants: Entrant[] = [];
-  for (const start of starters) {
-    const contestant = await start(part);
-    tell(`Checking ${contestant.title}`);
-    entrants.push({ contestant, prepared: await ready(contestant, folder) });
+  for (const entry of entries) {
+    const title = entry.title ?? TITLES[entry.name];
+    tell(`Checking ${title}`);
+    await bench.results.attempt(title, async () => {
+      const contestant = await startContestant(entry, bench, folder, part);
+      entrants.push({ contestant, prepared: await ready(contestant, folder) });
+    });
   }
-  await use(entrants);
+  for (const load of loads) {
+    const isForPeers = load.name === 'tokenize' || load.name === 'detokenize';
+    const all = entrants.filter(({ contestant }) => isForPeers || contestant.name !== 'openbao');
+    // Round 0 is the warm-up. Who begins changes, because the first of a round is the warmest.
+    for (let round = 0; round <= bench.flags.rounds; round++)
+      await takeRound(bench, load, round % 2 === 1 ? all : all.toReversed(), round);
+  }
   await part.removeAll();
 }
 
-/** Each load begins with a warm-up of all contestants, which then take turns. */
-export async function takeTurns(
-  bench: Bench,
-  loads: readonly Load[],
-  entrants: readonly Entrant[],
-): Promise<void> {
-  for (const load of loads) {
-    const all = entrants.filter(({ contestant }) => takesPart(contestant, load));
-    for (let round = 0; round <= bench.rounds; round++) await takeRound(bench, load, all, round);
-  }
-}
-
-function takesPart({ peer }: Contestant, { name }: Load): boolean {
-  return peer === undefined || name === 'tokenize' || name === 'detokenize';
-}
-
-/** Round 0 is the warm-up. */
-async function takeRound(
-  bench: Bench,
-  load: Load,
-  entrants: readonly Entrant[],
-  round: number,
-): Promise<void> {
-  const add = ({ title }: Contestant, figures: Figures) => {
-    if (round > 0) bench.results.add(load.title, title, round, figures);
-  };
-  const seconds = round === 0 ? Math.min(MAX_WARM_UP_S, bench.seconds / 2) : bench.seconds;
-  const rates: number[] = [];
-  for (const { contestant, prepared } of entrants) {
-    const turn = await measure(bench, contestant, load, seconds, load.job(prepared), true);
-    rates.push(turn.rate);
-    add(contestant, load.figures(turn));
-  }
-  if (!load.isSteady || round === 0) return;
-  const ours = rates.filter((_, i) => SUBJECTS.includes(entrants[i]!.contestant.name));
-  const rate = STEADY_SHARE * Math.min(...(ours.length > 0 ? ours : rates));
-  for (const [i, { contestant, prepared }] of entrants.entries()) {
-    // Who cannot keep up would be measured by its queue.
-    if (rates[i]! * MAX_STEADY_SHARE < rate) continue;
-    const job = { ...load.job(prepared), intervalMs: 1_000 / rate };
-    const { result } = await measure(bench, contestant, load, seconds, job, true);
-    add(contestant, {
-      [STEADY_P50]: result.p50Ms,
-      [STEADY_P99]: result.p99Ms,
-      [STEADY_RATE]: rate,
+async function takeRound(bench: Bench, load: Load, entrants: readonly Entrant[], round: number) {
+  const { results, flags } = bench;
+  const seconds = round === 0 ? Math.min(MAX_WARM_UP_S, flags.seconds / 2) : flags.seconds;
+  const rates = new Map<ContestantName, number>();
+  const take = (entrant: Entrant, use: (turn: Turn) => Figures, more?: Partial<Job>) =>
+    results.attempt(`${entrant.contestant.title}, ${load.title}`, async () => {
+      const figures = use(await measure(bench, entrant, load, seconds, more));
+      if (round > 0) results.add(load.title, entrant.contestant.title, round, figures);
+    });
+  for (const entrant of entrants) {
+    await take(entrant, ({ rate, figures }) => {
+      rates.set(entrant.contestant.name, rate);
+      return figures;
     });
   }
+  const ours = (['postgres', 'embedded'] as const).map((name) => rates.get(name) ?? Infinity);
+  const rate = STEADY_SHARE * Math.min(...ours);
+  const isSteady = load.connections === STEADY_CONNECTIONS && load.name !== 'repeat';
+  if (!isSteady || !rates.has('echo') || rate === 0 || rate === Infinity || round === 0) return;
+  for (const entrant of entrants) {
+    // Who cannot keep up would be measured by its queue.
+    if ((rates.get(entrant.contestant.name) ?? 0) * MAX_STEADY_SHARE < rate) continue;
+    const figures = ({ result }: Turn) => ({ [STEADY_P99]: result.p99Ms, [STEADY_RATE]: rate });
+    await take(entrant, figures, { intervalMs: 1_000 / rate });
+  }
 }
 
-/** The common rate is this share of what the slower of ours has just reached. */
-export const STEADY_SHARE = 0.7;
-const MAX_STEADY_SHARE = 0.9;
-const SUBJECTS: readonly string[] = ['postgres', 'embedded'];
-const STEADY_P50 = 'at one rate: p50 ms';
-export const STEADY_P99 = 'at one rate: p99 ms';
-const STEADY_RATE = 'the rate';
+/** One contestant under one load for some seconds. */
+type Turn = Awaited<ReturnType<typeof measure>>;
 
 /**
- * Runs one job of the generator, and checks a sample of the answers.
- * @param isHard whether a checkpoint begins with the job, the worst case for PostgreSQL: it writes
- * what is dirty, and each first write of a page logs the whole page
+ * Runs one job of the generator, and checks a sample of the answers. A checkpoint begins with it, the
+ * worst case for PostgreSQL: it writes what is dirty, and each first write of a page logs the whole
+ * page.
  */
 export async function measure(
   bench: Bench,
-  contestant: Contestant,
-  { title, connections, isWatched }: Pick<Load, 'title' | 'connections' | 'isWatched'>,
+  { contestant, prepared }: Entrant,
+  load: Load,
   seconds: number,
-  job: Pick<Job, 'operation' | 'source'> & Partial<Job>,
-  isHard = false,
-): Promise<Turn> {
-  const what = `${contestant.title}, ${title}`;
-  const { url, peer, apiKey } = contestant;
-  const records = job.source.kind === 'fresh' ? job.source.records : 0;
-  const whole = { url, peer, apiKey, connections, from: bench.nextRecord, ...job };
-  const start = await usage(contestant);
-  const { vault } = contestant;
-  const checkpoint = isHard && vault ? query(vault.databaseUrl, 'checkpoint') : undefined;
-  const endWatch = isWatched ? watchLiveness(url) : undefined;
-  const named = (error: Error): never => {
-    throw new Error(`${what}: ${error.message}`);
+  more: Partial<Job> = {},
+) {
+  const { speaks, url, apiKey, isWide, databaseUrl } = contestant;
+  const { name, connections, records } = load;
+  const job: Job = {
+    ...{ speaks, url, apiKey, isWide, connections, records, durationMs: 1_000 * seconds },
+    operation: name === 'detokenize' ? 'detokenize' : 'tokenize',
+    file: name === 'detokenize' || name === 'repeat' ? prepared?.[name] : undefined,
+    ...{ from: bench.nextRecord, ...more },
   };
-  const sent = { ...whole, durationMs: 1_000 * seconds };
-  const result = await generate(bench.generator, sent).catch(named);
-  await checkpoint;
-  const heldUpMs = await endWatch?.().catch(named);
-  if (result.count === 0) named(new Error(`no right answer: ${JSON.stringify(result)}`));
+  const start = await usage(contestant);
+  let isOver = false;
+  const beside = Promise.all([
+    name === 'bulk' ? longestAnswerMs(url, () => isOver) : undefined,
+    databaseUrl === undefined ? undefined : query(databaseUrl, 'checkpoint'),
+  ]);
+  // Its failure is told after the end of the job.
+  beside.catch(() => {});
+  const result = await generate(bench.generator, job).finally(() => {
+    isOver = true;
+  });
+  const [longestMs] = await beside;
   const end = await usage(contestant);
-  const used = (name: keyof typeof end) => end[name] - start[name];
+  const what = `${contestant.title}, ${load.title}`;
   bench.nextRecord = result.next;
   bench.results.count(what, result);
   bench.results.verifiedTokens += await verify(contestant, result.samples, records);
   const rate = result.count / result.durationS;
   tell(`${what}: ${Math.round(rate)}/s, p99 ${result.p99Ms.toFixed(1)} ms`);
-  return {
-    ...{ result, rate, heldUpMs },
-    ...{ serviceCpuS: used('serviceCpuS'), databaseCpuS: used('databaseCpuS') },
-    walBytes: used('walBytes'),
+  const [unit, units] = records > 1 ? ['value', records * VALUES_PER_RECORD] : ['request', 1];
+  const each = (used: keyof typeof end) => (end[used] - start[used]) / (result.count * units);
+  const figures = {
+    [`${unit}s/s`]: rate * units,
+    'p99 ms': result.p99Ms,
+    [CPU.replace('request', unit)]: 1e6 * each('serviceCpuS'),
+    'CPU of the database': 1e6 * each('databaseCpuS'),
+    [`WAL bytes a ${unit}`]: each('walBytes'),
+    [LONGEST]: longestMs,
   };
+  return { result, rate, figures };
 }
 
 /** What a contestant has used so far; NaN: not known. */
-async function usage({ serviceCpuS, databaseCpuS, vault }: Contestant) {
+async function usage({ pid, databasePid, databaseUrl }: Contestant) {
   const sql = "select pg_current_wal_insert_lsn() - '0/0' as bytes";
-  const walBytes = vault ? Number((await query(vault.databaseUrl, sql))[0]!.bytes) : NaN;
-  return { serviceCpuS: serviceCpuS(), databaseCpuS: databaseCpuS(), walBytes };
+  return {
+    serviceCpuS: cpuSeconds(pid),
+    databaseCpuS: databasePid === undefined ? NaN : familyCpuSeconds(databasePid),
+    walBytes: databaseUrl === undefined ? NaN : Number((await query(databaseUrl, sql))[0]!.bytes),
+  };
 }
 
 /** @throws Error for a lost answer or a dead generator */
@@ -188,8 +164,26 @@ function generate(generator: ChildProcess, job: Job): Promise<JobResult> {
       if ('error' in reply) reject(new Error(reply.error));
       else resolve(reply.result);
     });
-    generator.send(job);
+    generator.send(job, (error) => error && reject(error));
   });
+}
+
+const WATCH_INTERVAL_MS = 5;
+
+/**
+ * Asks GET /health/live again and again, from this process. The longest time of an answer shows how
+ * long the event loop is blocked, from a caller's view. nodejsEventloopLagMaxSeconds is no substitute,
+ * because it includes the 10 ms interval of its timer.
+ */
+async function longestAnswerMs(url: string, isOver: () => boolean): Promise<number> {
+  let longestMs = 0;
+  while (!isOver()) {
+    const sentMs = performance.now();
+    await (await fetch(`${url}/health/live`)).arrayBuffer();
+    longestMs = Math.max(longestMs, performance.now() - sentMs);
+    await new Promise((resolve) => setTimeout(resolve, WATCH_INTERVAL_MS));
+  }
+  return longestMs;
 }
 
 /** Tells the progress of a run, with the time since its start. */

@@ -70,11 +70,11 @@ async function start(config: Config, signals: Signals): Promise<void> {
   signals.handle(
     async (delayMs) => {
       log.info({ delay_ms: delayMs }, 'draining');
-      await stopAnswering(opening, delayMs);
+      const stopped = await stopAnswering(opening, delayMs);
       await Promise.race([ops?.close(), sleep(CLOSE_TIMEOUT_MS)]);
       keys.stop();
       await Promise.race([expiry.stop().then(() => vault.close()), sleep(CLOSE_TIMEOUT_MS)]);
-      log.info({}, 'stopped');
+      log.info({ held_bytes: stopped?.heldByRequests }, 'stopped');
       log.end(0);
     },
     () => void opening.then((listener) => listener.lookAtAudit()),
@@ -101,9 +101,10 @@ async function startLog(config: Config, isForReaders: boolean): Promise<Log> {
  * Drains the listener, even while it opens, because it may have answered already. If opening fails,
  * there is nothing to drain.
  */
-async function stopAnswering(opening: Promise<PublicListener>, delayMs: number): Promise<void> {
+async function stopAnswering(opening: Promise<PublicListener>, delayMs: number) {
   const listener = await Promise.race([opening.catch(() => undefined), sleep(OPEN_TIMEOUT_MS)]);
   await listener?.drain(delayMs);
+  return listener;
 }
 
 function tellListening(

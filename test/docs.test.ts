@@ -149,7 +149,7 @@ test('api.md has the paths, methods and limits of the program', () => {
   expect(limits.get('objects, lists and names in a body')).toBe(
     `${MAX_PARTS.toLocaleString('en')}, or one for each ${BYTES_A_PART} bytes if that is more`,
   );
-  expect(limits.get('of these, names')).toBe(
+  expect(limits.get('of these, different names')).toBe(
     `${MAX_NAMES.toLocaleString('en')}, or one for each ${BYTES_A_BODY_NAME} bytes if that is more`,
   );
   expect(SETTINGS.BODY_LIMIT.default).toBe(String(1024 * 1024));

@@ -30,8 +30,14 @@ export function looksLikeFile(text: string): boolean {
 export function refusingTokens(ask: Ask): Ask {
   let isChecked = false;
   return async (values, signal, fields) => {
-    const tokens = await ask(values, signal, fields);
-    for (const field of isChecked ? [] : new Set(fields)) {
+    // Not the requests that are under way beside the first one.
+    const isFirst = !isChecked;
+    isChecked = true;
+    const tokens = await ask(values, signal, fields).catch((error) => {
+      if (isFirst) isChecked = false;
+      throw error;
+    });
+    for (const field of isFirst ? new Set(fields) : []) {
       const ofField = (_: string, i: number) => fields[i] === field;
       const suffix = suffixOfTokens(values.filter(ofField), tokens.filter(ofField));
       if (suffix !== undefined)
@@ -39,7 +45,6 @@ export function refusingTokens(ask: Ask): Ask {
           `The field ${JSON.stringify(field)} has tokens already: all values in the first rows end in ${suffix}, as tokens of this vault do. Leave the field out, or add --retokenize to make tokens of tokens`,
         );
     }
-    isChecked = true;
     return tokens;
   };
 }

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { CallerError } from '../errors.ts';
+import { mayBeMisread } from '../service/misread-names.ts';
 import { type Path, pathText, Step } from './path.ts';
 import {
   BYTES_A_BODY_NAME,
@@ -62,7 +63,7 @@ export function parseObject(body: Buffer, what: string): { text: string; json: J
   if (!isUtf8(body)) throw invalid('body: must be valid UTF-8');
   const text = body.toString('utf8');
   checkParts(text);
-  if (MISREADS_NAMES) checkNameEnds(text);
+  if (mayBeMisread(text)) checkNameEnds(text);
   const json = parse(text);
   if (!isObject(json)) throw invalid(`body: must be ${what}`);
   if (countMembers(text) !== countNames(json)) {
@@ -71,20 +72,11 @@ export function parseObject(body: Buffer, what: string): { text: string; json: J
   return { text, json };
 }
 
-/**
- * From V8 12.8 on (Node 23), after JSON.parse has met a name that ends in a backslash, it can take
- * another name with an escape for that one, in other texts, too: nodejs/node#63785.
- */
-export const MISREADS_NAMES = Number.parseFloat(process.versions.v8) >= 12.8;
-
-/** Where such a name ends. Nearly no text has one; a value may, too. */
 const BACKSLASH_END = /\\(?:\\|u005[Cc])$/;
-const NAME_END = /\\(?:\\|u005[Cc])"\s*:/;
 const MAX_END = '\\u005c'.length;
 
 /** @throws CallerError invalid_type for a name by which JSON.parse would misread other bodies */
 function checkNameEnds(text: string): void {
-  if (!NAME_END.test(text)) return;
   eachName(text, (start, end) => {
     if (BACKSLASH_END.test(text.slice(Math.max(start, end - MAX_END), end)))
       throw invalid(
@@ -103,24 +95,34 @@ function checkParts(text: string): void {
   // Shorter bodies cannot have so many.
   if (text.length < MAX_PARTS) return;
   const most = Math.max(MAX_PARTS, Math.floor(text.length / BYTES_A_PART));
-  const mostNames = Math.max(MAX_NAMES, Math.floor(text.length / BYTES_A_BODY_NAME));
   let parts = 0;
   let names = 0;
-  for (let at = 0; ; ) {
-    PART_OR_QUOTE.lastIndex = at;
-    if (!PART_OR_QUOTE.test(text)) return;
-    at = PART_OR_QUOTE.lastIndex;
-    if (text.charCodeAt(at - 1) === QUOTE) at = stringEnd(text, at - 1);
-    else {
-      if (text.charCodeAt(at - 1) === COLON) names++;
-      if (++parts > most || names > mostNames)
-        throw invalid(
-          `body: has more than ${most} objects, lists and names, or ${mostNames} names; send it in several requests`,
-        );
+  PART_OR_QUOTE.lastIndex = 0;
+  while (PART_OR_QUOTE.test(text)) {
+    const at = PART_OR_QUOTE.lastIndex - 1;
+    if (text.charCodeAt(at) === QUOTE) {
+      PART_OR_QUOTE.lastIndex = stringEnd(text, at);
+      // JSON.parse refuses a string without an end.
+      if (PART_OR_QUOTE.lastIndex === 0) return;
+      continue;
     }
-    // JSON.parse refuses a string without an end.
-    if (at === 0) return;
+    if (text.charCodeAt(at) === COLON) names++;
+    if (++parts > most)
+      throw invalid(
+        `body: has more than ${most} objects, lists and names; send it in several requests`,
+      );
   }
+  checkNames(text, names);
+}
+
+function checkNames(text: string, count: number): void {
+  const most = Math.max(MAX_NAMES, Math.floor(text.length / BYTES_A_BODY_NAME));
+  if (count <= most) return;
+  const names = new Set<string>();
+  eachName(text, (start, end) => {
+    if (names.add(text.slice(start, end)).size > most)
+      throw invalid(`body: has more than ${most} different names; send it in several requests`);
+  });
 }
 
 export function invalid(message: string): CallerError {

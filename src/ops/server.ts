@@ -1,6 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { finished } from 'node:stream/promises';
 import { endConnection } from '../http/connections.ts';
+import { parseObject } from '../http/data.ts';
 import { createListener } from '../http/listener.ts';
 import { refuseUnparsed } from '../http/parser-errors.ts';
 import { inTurn } from '../http/pipelining.ts';
@@ -189,6 +190,25 @@ export async function readJson(request: IncomingMessage, maxBytes: number): Prom
     throw new Refusal(413, 'payload_too_large', `The body is larger than ${maxBytes} bytes.`);
   }
   return Buffer.concat(chunks);
+}
+
+/**
+ * The token of a sign-in.
+ * @throws Refusal
+ */
+export async function readToken(
+  request: IncomingMessage,
+  maxBytes: number,
+  remedy: string,
+): Promise<string> {
+  const body = await readJson(request, maxBytes);
+  try {
+    const { token } = parseObject(body, 'a JSON object').json;
+    if (typeof token === 'string') return token;
+  } catch {
+    // Refused below, like every other wrong body.
+  }
+  throw new Refusal(400, 'bad_request', remedy);
 }
 
 function answer(

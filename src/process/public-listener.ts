@@ -95,6 +95,7 @@ export class PublicListener {
   readonly url: string;
   readonly #server: HttpServer;
   readonly #parts: Parts;
+  #hasCut = false;
   readonly #context: ServerContext;
   readonly #isPortShared: boolean;
 
@@ -130,6 +131,11 @@ export class PublicListener {
     renewCertificate(this.#server, tls);
   }
 
+  /** undefined: some were cut, and may still wait for the database. */
+  get heldByRequests(): number | undefined {
+    return this.#hasCut ? undefined : this.#context.budget.heldByRequests;
+  }
+
   /** Drains in order: readiness fails, the listener closes, requests in flight finish. */
   async drain(delayMs: number): Promise<void> {
     if (delayMs > 0) {
@@ -157,7 +163,10 @@ export class PublicListener {
 
   async #close(): Promise<void> {
     this.#context.state.phase = 'closing';
-    const cut = setTimeout(() => this.#server.closeAllConnections(), FINISH_TIMEOUT_MS);
+    const cut = setTimeout(() => {
+      this.#hasCut = true;
+      this.#server.closeAllConnections();
+    }, FINISH_TIMEOUT_MS);
     const { uses, guards, buckets, policies } = this.#parts;
     // Requests in flight were counted when they were accepted.
     const usesWritten = uses.stop();

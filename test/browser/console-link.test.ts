@@ -166,6 +166,26 @@ describe.skipIf(chromiumBin === undefined)('the console and a service that comes
     await expect.poll(shown('Live'), PATIENCE).toBe(true);
   });
 
+  test('a connection is given up after 20 silent seconds, and never while it has events', async () => {
+    const { page } = tab;
+    let streams = 0;
+    page.on('request', (request) => {
+      if (request.url().endsWith('/console/events')) streams++;
+    });
+    await page.clock.install();
+    await page.reload();
+    await expect.poll(shown('Live'), PATIENCE).toBe(true);
+    for (let i = 0; i < 3; i++) {
+      await page.clock.fastForward(15_000);
+      await expect.poll(shown('Stale since'), PATIENCE).toBe(true);
+      await expect.poll(shown('Live'), PATIENCE).toBe(true);
+    }
+    expect(streams).toBe(1);
+    await page.clock.fastForward(21_000);
+    await expect.poll(() => streams, PATIENCE).toBe(2);
+    await expect.poll(shown('Live'), PATIENCE).toBe(true);
+  });
+
   test('a service that is gone is said to be, and found again by itself', async () => {
     service.kill('SIGKILL');
     await service.exit;

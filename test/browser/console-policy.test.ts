@@ -230,6 +230,41 @@ describe.skipIf(chromiumBin === undefined)('the console with a policy', () => {
       tab.errors.length = 0;
     });
 
+    test('an answer that is late is of no other API key and no other client', async () => {
+      const answers: (() => void)[] = [];
+      await tab.page.route(/\/console\/(playground\/api-key|client\?id=nobody)$/, async (route) => {
+        if (route.request().headers()['standin-api-key'] !== support.api_key)
+          await new Promise<void>((resolve) => answers.push(resolve));
+        await route.continue();
+      });
+      const late = async () => {
+        const answered = tab.page.waitForResponse(
+          /\/console\/(playground\/api-key|client\?id=nobody)$/,
+        );
+        for (const answer of answers.splice(0)) answer();
+        await (await answered).finished();
+      };
+      await go('playground');
+      await tab.page.getByLabel('Lenient').waitFor();
+      const rights = tab.page.locator('.rights');
+      for (const apiKey of [service.api_key, support.api_key]) {
+        await fillKey(apiKey);
+        await tab.page.getByLabel('Original').focus();
+      }
+      await expect.poll(() => rights.textContent(), PATIENCE).toContain('client support');
+      await expect.poll(() => answers.length, PATIENCE).toBe(1);
+      await late();
+      await go('client/nobody');
+      await expect.poll(() => answers.length, PATIENCE).toBe(1);
+      await go(`client/${support.client_id}`);
+      await late();
+      const heading = tab.page.getByRole('heading', { name: 'support', exact: true });
+      await expect.poll(() => heading.count(), PATIENCE).toBe(1);
+      expect(await tab.page.getByText('There is no client with this id').count()).toBe(0);
+      expect(await rights.textContent()).toContain('client support');
+      expect(tab.errors.splice(0)).toEqual([expect.stringContaining('status of 404')]);
+    });
+
     test('a token keeps the kind with which it was made, wherever it is put', async () => {
       await tokenize();
       const made = JSON.parse(await tokens());

@@ -271,6 +271,8 @@ describe('waiting is shown', () => {
     expect(code).toBe(0);
     expect(stderr).toMatch(/^0 values, waiting: the service does not answer \(\w+\)\n/);
     expect(stderr).toContain('waiting: the service answers 503\n');
+    // The last line is of the end, when nothing is waited for.
+    expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^100 % {2}1 value(, [\d,]+\/s)?$/);
   });
 });
 
@@ -302,6 +304,18 @@ describe('failures of the service, in the words of the command', () => {
       'standin: What answers at http://127.0.0.1:PORT is not Standin (302). Set STANDIN_URL to the address of the service.',
     );
   });
+});
+
+test('after another policy, a run that could be continued is not to be', async () => {
+  runs.write('n.csv', Buffer.from(`name\n${'x\n'.repeat(3_000)}Jos\xe9\n`, 'latin1'));
+  const command = 'tokenize n.csv --fields name -o n.out';
+  expect((await runs.run(command)).stderr).toContain('--resume');
+  const body = '{"error":"precondition_failed","message":"the policy in force is another"}';
+  front.troubles.push({ status: 412, body });
+  const args = `${command} --resume --rejects n.bad`;
+  const { code, stderr } = await runs.end(runs.start(args, { STANDIN_URL: front.url }));
+  expect([code, stderr]).toEqual([1, expect.stringContaining('(412)')]);
+  expect(stderr).not.toContain('--resume');
 });
 
 test('a base address with a path works', async () => {

@@ -3,6 +3,7 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { decoderFor } from '../../src/commands/age-files.ts';
 import { pairsIn } from '../support/pairs.ts';
 import {
   call,
@@ -117,6 +118,16 @@ describe.each(kinds())('export from the %s database', (kind) => {
     );
     expect(code).toBe(1);
     expect(stderr.replaceAll(/\s+/g, ' ')).toContain('header does not end within 65536 bytes');
+    // Nor however it is cut.
+    const decode = await decoderFor(join(other.folder, 'own'));
+    let read = 0;
+    async function* inPieces() {
+      for (; read < header.length; read += 1_000)
+        yield Buffer.from(header.slice(read, read + 1_000));
+    }
+    const decoded = decode(inPieces());
+    await expect(decoded.next()).rejects.toThrow('header does not end');
+    expect(read).toBeLessThan(70_000);
   });
 
   test('another vault takes the export: every old token is right there, in its kind and space', async () => {
@@ -163,7 +174,8 @@ describe.each(usualKinds())('export, on %s', (kind) => {
     const file = join(place.folder, 'pairs.csv');
     const rows = Array.from({ length: 5_000 }, (_, i) => `t-${i}_tok,value ${i}\n`);
     writeFileSync(file, `token,value\n${rows.join('')}`);
-    await runJson(place, 'import', file);
+    for (const options of [['--dry-run'], []])
+      expect(await runJson(place, 'import', file, ...options)).toMatchObject({ imported: 5_000 });
   });
   afterAll(() => place.remove());
 
@@ -218,7 +230,8 @@ describe.each(usualKinds())('export, on %s', (kind) => {
   test('F38: Ctrl-C completes the part, and the next run goes on', async () => {
     const folder = join(place.folder, 'stopped');
     const args = ['export', '-o', folder, '--plain'];
-    const child = spawnCli([...args, '--rate', '2000'], place);
+    const log = join(place.folder, 'stopped.log');
+    const child = spawnCli([...args, '--rate', '2000'], place, { AUDIT_LOG: log });
     const ended = endOf(child);
     const has = () => {
       try {
@@ -233,6 +246,9 @@ describe.each(usualKinds())('export, on %s', (kind) => {
     child.kill('SIGINT');
     expect((await ended).code).toBe(130);
     expect(readdirSync(folder)).toEqual(['manifest.json', 'pairs-0001.ndjson']);
+    const { length: pairs } = await pairsIn(folder);
+    const last = readFileSync(log, 'utf8').trim().split('\n').at(-1)!;
+    expect(JSON.parse(last)).toMatchObject({ outcome: 'interrupted', pairs });
     await runJson(place, ...args, '--resume');
     expect(await pairsIn(folder)).toHaveLength(5_000);
   });

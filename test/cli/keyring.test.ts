@@ -114,7 +114,9 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     const missing = await runCli(['keyring', 'rewrap', '--new-kek-file', none], place);
     expect(missing.stderr).toContain(`cannot be read from ${none} (ENOENT)`);
     writeFileSync(join(place.folder, 'second'), newKeyBytes().toString('hex'), { mode: 0o600 });
-    writeFileSync(join(place.folder, 'second.env'), `KEK_FILE=${join(place.folder, 'second')}\n`);
+    // Beside the KEK_FILE of the environment, which is of the KEK of before.
+    const second = `KEK_COMMAND=cat ${join(place.folder, 'second')}\n`;
+    writeFileSync(join(place.folder, 'second.env'), second);
     const args = ['keyring', 'rewrap', '--new-kek-env', 'second.env'];
     expect(await text(...args)).toMatch(/^4 keys now wrapped by .*[0-9a-f]{16}\. /);
     expect(await text(...args)).toMatch(/^Nothing changed: all keys are already wrapped/);

@@ -1,6 +1,14 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { BulkRuns } from '../support/bulk-run.ts';
-import { createClient, type Service, startService, usualPlace } from '../support/service.ts';
+import {
+  call,
+  createClient,
+  runCli,
+  type Service,
+  startService,
+  usualPlace,
+} from '../support/service.ts';
+import { hasTerminal, runOnTerminal } from '../support/terminal.ts';
 
 let service: Service;
 let runs: BulkRuns;
@@ -26,6 +34,19 @@ test('a value goes in, its token comes out on a line of its own, and the other w
     done('{"value":"ann@example.com"}\n'),
   );
 });
+
+test.runIf(hasTerminal)(
+  'a value does nothing to a terminal, and a program gets it as it is',
+  async () => {
+    const value = 'red \u001b[31m\u202e';
+    const { body } = await call(service, 'tokenize', { value });
+    const args = ['detokenize', body.data.value];
+    expect((await runCli(args, service.place, runs.env)).stdout).toBe(`${value}\n`);
+    const shown = runOnTerminal(args, service.place, runs.env);
+    expect(shown).toMatch(/^red .+31m/);
+    for (const character of ['\u001b', '\u202e']) expect(shown).not.toContain(character);
+  },
+);
 
 test('the name of an existing file is a file; --value makes it a value', async () => {
   runs.write('ann.csv', 'email\nann@example.com\n');

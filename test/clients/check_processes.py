@@ -8,9 +8,12 @@ import os
 import pickle
 import socket
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
+from threading import Thread
+from time import sleep
 
 import standin
-from standin import AsyncStandin, InvalidValueError, Standin
+from standin import AsyncStandin, InvalidValueError, Standin, StandinError
 
 client = Standin(os.environ["STANDIN_URL"], os.environ["STANDIN_API_KEY"])
 
@@ -59,8 +62,48 @@ try:
 except TimeoutError as error:
     again = pickle.loads(pickle.dumps(error))
     assert isinstance(again, standin.TimeoutError), again
-    assert (str(again), again.code, again.attempts) == (str(error), "timeout", 1), again
+    assert (str(again), again.code, again.attempts) == (str(error), "timeout", error.attempts)
 silent.close()
+
+# A machine that is gone: the next attempt finds another, here one that is not Standin.
+standin._call.SHORTEST_ATTEMPT_S = 0.1
+servant = socket.create_server(("127.0.0.1", 0))
+url = f"http://127.0.0.1:{servant.getsockname()[1]}"
+
+
+def serves() -> None:
+    with servant.accept()[0], servant.accept()[0] as second:
+        second.recv(65_536)
+        second.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+    with servant.accept()[0] as third, suppress(OSError):
+        third.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+        for _ in range(100):
+            third.sendall(b" ")
+            sleep(0.1)
+
+
+thread = Thread(target=serves, daemon=True)
+thread.start()
+try:
+    Standin(url, os.environ["STANDIN_API_KEY"], timeout_s=6).tokenize({"a": "Ann Lee"})
+    raise AssertionError("an answer of Standin")
+except StandinError as error:
+    assert (error.status, error.attempts) == (404, 2), error
+# An answer that comes byte by byte is over in time, too.
+try:
+    Standin(url, os.environ["STANDIN_API_KEY"], timeout_s=2).tokenize({"a": "Ann Lee"})
+    raise AssertionError("a whole answer")
+except TimeoutError:
+    pass
+servant.close()
+
+# What no attempt cures is told at the first: the service speaks no TLS.
+try:
+    secure = os.environ["STANDIN_URL"].replace("http:", "https:")
+    Standin(secure, os.environ["STANDIN_API_KEY"], timeout_s=9).tokenize({"a": "Ann Lee"})
+    raise AssertionError("an answer over TLS")
+except StandinError as error:
+    assert (error.code, error.attempts) == ("network_error", 1), error
 
 # A string is a list of letters, which nobody means.
 try:

@@ -2,23 +2,28 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import {
   appendFileSync,
   closeSync,
+  constants,
   copyFileSync,
   mkdirSync,
   mkdtempSync,
   openSync,
   readFileSync,
+  readSync,
   renameSync,
   rmSync,
   truncateSync,
   writeFileSync,
+  writeSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { errorCode } from '../../src/errors.ts';
 import { admin, adminPlace } from '../support/admin.ts';
 import { AuditedLoad, idsOf, readAudit, verifyAudit } from '../support/audit.ts';
 import { JournalledWriters } from '../support/journal.ts';
+import { query } from '../support/postgres.ts';
 import { freePort } from '../support/processes.ts';
 import {
   call,
@@ -64,6 +69,15 @@ async function tokenOf(value: string): Promise<string> {
   return body.data.a;
 }
 let apiKey: string;
+
+/** Repeats what is done at once, until it would have to wait. */
+function untilAgain(work: () => unknown): void {
+  try {
+    for (;;) work();
+  } catch (error) {
+    if (errorCode(error) !== 'EAGAIN') throw error;
+  }
+}
 
 const hasPipes = spawnSync('mkfifo', ['--version']).status === 0;
 
@@ -245,6 +259,40 @@ describe.skipIf(!hasPipes)('F12: a pipe', () => {
     await reader.end();
     closeSync(idle);
   });
+
+  test.skipIf(!kinds().includes('server'))(
+    'that takes a line late: no value leaves when the client was disabled meanwhile',
+    async () => {
+      const token = await tokenOf('Ann Canary');
+      const pipe = openSync(file, constants.O_RDWR | constants.O_NONBLOCK);
+      onTestFinished(() => closeSync(pipe));
+      await start();
+      const detokenize = async () =>
+        (await call(service, 'detokenize', { a: token }, apiKey)).status;
+      // A failure does not wait for its line.
+      const failsWith = async (status: number) =>
+        (await call(service, 'detokenize', 'no object', apiKey)).status === status;
+      const setDisabled = async (at: string, status: number) => {
+        await query(place.env.DATABASE_URL!, `update standin.clients set disabled_at = ${at}`);
+        await until(() => failsWith(status), `status ${status}`);
+      };
+      const seen = new Set<number>();
+      // On a busy machine, the line may come too late.
+      while (!seen.has(401) && !seen.has(200)) {
+        await setDisabled('null', 400);
+        await until(async () => {
+          untilAgain(() => readSync(pipe, Buffer.alloc(65_536)));
+          return (await detokenize()) === 200;
+        }, 'a line');
+        untilAgain(() => writeSync(pipe, '\n'.repeat(4_096)));
+        const late = detokenize();
+        await setDisabled('now()', 401);
+        untilAgain(() => readSync(pipe, Buffer.alloc(65_536)));
+        seen.add(await late);
+      }
+      expect(seen).not.toContain(200);
+    },
+  );
 });
 
 test('standard output that is closed ends nothing but success, and not the process', async () => {

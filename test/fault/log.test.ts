@@ -1,5 +1,6 @@
 import { closeSync, openSync } from 'node:fs';
 import { connect } from 'node:net';
+import type { Readable } from 'node:stream';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { isLinux, SLACK_MS } from '../support/fault.ts';
 import { freePort } from '../support/postgres.ts';
@@ -129,7 +130,19 @@ test('F37: when somebody reads again, a line says how many are missing, and none
     .map((line) => JSON.parse(line));
   const told = lines.filter(({ msg }) => msg?.includes('they were dropped'));
   expect(told).toMatchObject([{ level: 'warn', lines: missing }]);
+  // Its callers do not wait for the last answers.
+  const requests = lines.filter(({ status }) => status === 404).length + missing;
+  expect(REQUESTS - requests).toBeLessThanOrEqual(PIPELINED);
   expect(lines.at(-1)).toMatchObject({ msg: 'stopped' });
+});
+
+test('F37: when the reader goes, the lines that wait for it are dropped, and their bytes are free', async () => {
+  const service = await startUnread('pipe', {});
+  await fillLog(service);
+  await until(async () => (await held(service)) > 4_000_000, 'lines that wait');
+  (service.output as Readable).destroy();
+  await until(async () => (await held(service)) === 0, 'nothing held');
+  await expectEnd(service);
 });
 
 describe.skipIf(!isLinux)('F37: a disk that is full', () => {

@@ -13,6 +13,7 @@ import {
   usualPlace,
 } from '../support/service.ts';
 import { hasOpenssl, NAMES, startTls, tlsCall } from '../support/tls.ts';
+import { sql } from '../support/vault.ts';
 
 type OpsService = Awaited<ReturnType<typeof startWithOps>>;
 
@@ -182,6 +183,20 @@ describe('with ADMIN_TOKEN', () => {
       expect((await session('127.0.0.1', ADMIN_TOKEN)).status).toBe(200);
     });
 
+    test('has one session: the next sign-in ends it, and so does a sign-out', async () => {
+      const url = `${service.opsUrl}/console/admin/session`;
+      const nameOf = async (headers: Record<string, string>) =>
+        JSON.parse((await ask(url, 'GET', { ...bearer(OPS_TOKEN), ...headers })).text).name;
+      const first = sessionIn('admin', await session('127.0.0.1', ADMIN_TOKEN));
+      const other = sessionIn('admin', await session('127.0.0.1', ADMIN_TOKEN));
+      const next = sessionIn('admin', await session('127.0.0.1', ADMIN_TOKEN, first));
+      const names = async () => [await nameOf(first), await nameOf(next), await nameOf(other)];
+      expect(await names()).toEqual([null, 'terraform', 'terraform']);
+      const { status, headers } = await ask(url, 'DELETE', { ...bearer(OPS_TOKEN), ...next });
+      expect([status, `${headers['set-cookie']}`]).toEqual([204, expect.stringMatching(/Age=0/)]);
+      expect(await names()).toEqual([null, null, 'terraform']);
+    });
+
     test.runIf(process.platform === 'linux')('is slowed by address when it guesses', async () => {
       const all = await Promise.all(
         Array.from({ length: 40 }, (_, i) => session('127.0.0.24', `wrong ${i}`)),
@@ -270,6 +285,17 @@ describe.skipIf(!kinds().includes('server'))('the role of the service', () => {
     const refused = await admin(service.opsUrl, 'PUT', '/clients/x', {});
     expect([refused.status, refused.body.error]).toEqual([500, 'internal_error']);
     expect(refused.body.message).toContain('another vault');
+  });
+
+  test('and that of the admin API, which could not sign in once, is asked again', async () => {
+    const place = await adminPlace();
+    const { username } = new URL(place.service!.env.ADMIN_DATABASE_URL!);
+    await sql(place, `alter role "${username}" nologin`);
+    const service = await started(place);
+    const put = async () => (await admin(service.opsUrl, 'PUT', '/clients/x', {})).status;
+    expect(await put()).toBe(500);
+    await sql(place, `alter role "${username}" login`);
+    expect(await put()).toBe(201);
   });
 
   test('and that of the admin API are two', async () => {

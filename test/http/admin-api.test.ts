@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ADMIN_TOKEN, AdminAgreement, admin, adminPlace } from '../support/admin.ts';
 import { readAudit } from '../support/audit.ts';
@@ -122,6 +123,8 @@ describe('a client', () => {
     expect((await send('GET', '/clients/seen')).body.rate_limit).toBe(2);
     const any = await send('PATCH', '/clients/seen', { rate_limit: 4 }, { 'if-match': '*' });
     expect(any.body.rate_limit).toBe(4);
+    const several = { 'if-match': `"another", ${etagOf(any)}` };
+    expect((await send('PATCH', '/clients/seen', { rate_limit: 5 }, several)).status).toBe(200);
     const missing = await send('PUT', '/clients/not-there', {}, { 'if-match': '*' });
     expect(errorOf(missing)).toEqual([412, 'precondition_failed']);
   });
@@ -249,6 +252,23 @@ test('a policy with consequences is applied when they are confirmed, all of them
   expect(late.body.message).toContain('latecomer will see less');
   expect(errorOf(await send('GET', '/policy'))).toEqual([404, 'not_found']);
   await send('DELETE', '/clients/latecomer');
+});
+
+test.runIf(process.platform === 'linux')('policies are checked one at a time', async () => {
+  const threads = () => readdirSync(`/proc/${service.pid}/task`).length;
+  const before = threads();
+  let most = 0;
+  const looking = setInterval(() => {
+    most = Math.max(most, threads() - before);
+  }, 1);
+  const check = () => send('POST', '/policy/check', { document: POLICY });
+  const answers = await Promise.all(Array.from({ length: 8 }, check)).finally(() =>
+    clearInterval(looking),
+  );
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+  // One that begins while the one before ends.
+  expect(most).toBeGreaterThan(0);
+  expect(most).toBeLessThanOrEqual(2);
 });
 
 test('a policy is checked, applied once, and kept in versions', async () => {
@@ -412,6 +432,21 @@ test('the tests above had every operation succeed, and every one with a conditio
   expect(agreement.unseen().filter((one) => must.test(one))).toEqual([]);
 });
 
+/** What the audit log says that each act was done to; of other acts, nothing. */
+const TARGETS: Record<string, RegExp> = {
+  ...Object.fromEntries(
+    ['get', 'put', 'update', 'disable'].map((act) => [`client.${act}`, /^standin_[0-9a-f]+$/]),
+  ),
+  ...Object.fromEntries(
+    ['get', 'issue', 'revoke'].map((act) => [`api_key.${act}`, /^key_[0-9a-f]{12}$/]),
+  ),
+  'policy.apply': /^[1-9]$/,
+  // Those of all clients, and the newest policy, have none.
+  'api_key.list': /^(standin_[0-9a-f]+|null)$/,
+  'policy.get': /^([1-9]|null)$/,
+  'keyring.rotate': /^[1-9]$/,
+};
+
 test('each act is in the log and the audit log, with who, what and from where, and no value', async () => {
   const value = 'a value to find in no log';
   const { headers } = await send('PUT', '/clients/audited', {});
@@ -429,6 +464,10 @@ test('each act is in the log and the audit log, with who, what and from where, a
   expect(lines).toContainEqual(expect.objectContaining(put));
   const forgot = { ...common, act: 'forget', target: null, outcome: 'success', values: 0 };
   expect(lines).toContainEqual(expect.objectContaining(forgot));
+  const done = lines.filter((line: any) => line.act && line.outcome === 'success');
+  expect(done.map(({ act }: any) => act)).toEqual(expect.arrayContaining(Object.keys(TARGETS)));
+  for (const { act, target } of done)
+    expect([act, String(target)]).toEqual([act, expect.stringMatching(TARGETS[act] ?? /^null$/)]);
   const refused = { act: 'client.update', target, outcome: 'invalid_type', status: 400 };
   await until(
     () => readAudit(auditFile).lines.some((one) => one.outcome === 'invalid_type'),

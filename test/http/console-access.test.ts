@@ -3,6 +3,7 @@ import { request } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Sessions, Tries } from '../../src/ops/sessions.ts';
+import { MISREADS_NAMES } from '../../src/service/misread-names.ts';
 import { rawExchange } from '../support/http.ts';
 import { ask, sessionIn, startWithOps, watch } from '../support/ops.ts';
 import { ROOT, type Service, until, usualPlace } from '../support/service.ts';
@@ -209,8 +210,10 @@ describe('with OPS_TOKEN', () => {
       const { status, text } = await answer;
       return [status, JSON.parse(text).error];
     };
-    expect(await errorOf(ask(url, 'POST', JSON_TYPE, '{"token":1}'))).toEqual([400, 'bad_request']);
-    expect(await errorOf(ask(url, 'POST', JSON_TYPE, 'null'))).toEqual([400, 'bad_request']);
+    const wrong = ['{"token":1}', 'null', '{"token":"","token":""}'];
+    if (MISREADS_NAMES) wrong.push('{"token":"","\\\\":""}');
+    for (const body of wrong)
+      expect(await errorOf(ask(url, 'POST', JSON_TYPE, body))).toEqual([400, 'bad_request']);
     expect(await errorOf(ask(url, 'POST', JSON_TYPE, ' '.repeat(5_000)))).toEqual([
       ...[413, 'payload_too_large'],
     ]);
@@ -363,6 +366,17 @@ describe('sessions', () => {
     expect(sessions.find(second)).toBe(true);
     sessions.begin(true);
     expect(sessions.find(second)).toBe(undefined);
+  });
+
+  test('are found by their cookie, whatever other cookies the host has', () => {
+    const sessions = new Sessions<true>(OPTIONS);
+    const { cookie, ...secret } = begun(sessions);
+    const found = (text: string) => sessions.find({ ...secret, cookie: text }) === true;
+    const alike = 'my_standin_console=1';
+    for (const text of [`a=1; ${cookie}`, `${cookie};a=${cookie}`, `${alike}; ${cookie}; ${alike}`])
+      expect([text, found(text)]).toEqual([text, true]);
+    for (const text of ['', ';', `my_${cookie}`, `a=${cookie}`, `${cookie}1`, 'standin_console='])
+      expect([text, found(text)]).toEqual([text, false]);
   });
 
   test('are tried to be begun five times at once, then twice a second', () => {

@@ -74,6 +74,8 @@ test('the state has all clients, with their limits or those of the deployment', 
   const own = await createClient(place, '--name', 'test', '--rate-limit', '7', '--can', 'tokenize');
   const free = await createClient(place, '--rate-limit', '0', '--token-mode', 'random');
   await runJson(place, 'client', 'disable', free.client_id);
+  const ended = await runJson(place, 'api-key', 'issue', '--client', own.client_id);
+  await runJson(place, 'api-key', 'revoke', ended.api_key_id);
   const { shown, others } = (await stateOf(service.opsUrl)).clients!;
   const byId = (clientId: string) => shown.find((one) => one.client_id === clientId);
   expect([shown.length, others]).toEqual([3, 0]);

@@ -135,7 +135,8 @@ describe.concurrent('slow callers are cut, and others are served', () => {
     const request = JSON.stringify({ data: { v: Array(64).fill(body.data.a) } });
     const reader = await open();
     reader.pause();
-    reader.write((head('/api/v1/detokenize', request.length) + request).repeat(20));
+    const refused = `${head('/api/v1/detokenize', 2)}{}`;
+    reader.write((head('/api/v1/detokenize', request.length) + request + refused).repeat(20));
     await until(async () => (await metric('standin_held_bytes')) > 3 * 65_536, 'answers that wait');
     reader.destroy();
     await until(async () => (await metric('standin_held_bytes')) === 0, 'nothing held');

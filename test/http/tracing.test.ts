@@ -51,7 +51,8 @@ describe('spans', () => {
   test('of a request have the parent of the caller, and what the log says; no value, token, field name or API key', async () => {
     const node = await start({
       OTEL_SERVICE_NAME: 'vault of tests',
-      OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test,team=a%2Cb',
+      // The name of its own setting goes before the one here.
+      OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test,team=a%2Cb,service.name=other',
       OTEL_EXPORTER_OTLP_HEADERS: 'x-tenant=one%20two',
     });
     const sent = { data: { zqName: 'Ann Canary' } };

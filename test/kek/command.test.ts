@@ -67,7 +67,12 @@ describe('a command that gives no key is an error that names what happened, not 
   test('one that leaves its process group and keeps the pipe is not waited for', async () => {
     const pidFile = inFolder('pid');
     const command = `setsid sh -c 'echo $$ > ${pidFile}; exec sleep 600' & sleep 600`;
+    const pipes = () =>
+      process.getActiveResourcesInfo().filter((name) => name === 'PipeWrap').length;
+    const before = pipes();
     expect(await problemOf(command, 3_000)).toContain('did not end within 3 s');
+    // An open one would keep the program from ending.
+    await until(() => pipes() <= before, 'the end of its pipe here');
     await until(() => existsSync(pidFile) && readFileSync(pidFile).length > 0, 'its pid');
     process.kill(Number(readFileSync(pidFile, 'utf8')), 'SIGKILL');
   });

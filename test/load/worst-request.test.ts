@@ -56,7 +56,60 @@ const FOUND: readonly (readonly [what: string, target: string, body: Body])[] = 
   [
     'many names of one object, which differ',
     'ruled none detokenize',
-    { map: [[{ text: 'name#' }, 'é']], times: 49_990 },
+    { map: [[{ text: 'name#' }, 'é']], times: 19_990 },
+  ],
+  [
+    'many objects of one name, which differ',
+    'plain full lookup',
+    {
+      map: [[{ text: 'name#' }, { inside: { text: 'x#' }, levels: 9, of: { list: [] } }]],
+      times: 2_000,
+    },
+  ],
+  [
+    'many objects of one name, and the paths to them',
+    'ruled masked detokenize handling=lenient',
+    {
+      map: [
+        [
+          'values',
+          {
+            list: [
+              '',
+              {
+                inside: { text: 'a#' },
+                levels: 7,
+                of: { inside: { text: 'a##' }, levels: 2, of: { text: 'none\n', times: 14 } },
+              },
+            ],
+            times: 5_000,
+          },
+        ],
+      ],
+    },
+  ],
+  [
+    'long paths of many names that have to be escaped',
+    `plain full ${LENIENT}`,
+    {
+      map: [
+        [
+          { text: 'values#' },
+          {
+            list: [
+              {
+                inside: '\né\0"12345',
+                levels: 7,
+                of: { inside: 'é*\0', levels: 2, of: '' },
+              },
+              '',
+            ],
+            times: 100,
+          },
+        ],
+      ],
+      times: 50,
+    },
   ],
   [
     'many records',

@@ -89,6 +89,8 @@ describe.skipIf(!RUNS)('strings that the policy does not name', () => {
     expect(strings(lenient), 'what is left is not replaced').toBe('replaced=1, passed=1');
     const values = await send('tokenize', { values: ['a', 'b', ''] });
     expect(strings(values)).toBe('replaced=3, passed=0');
+    const record = await send('tokenize', { values: ['a', 'b'], memo: 'c' });
+    expect(strings(record), 'a record, not a list of values').toBe('replaced=0, passed=3');
     const { text } = await ask(`${service.opsUrl}/openapi.json`);
     const { paths, components } = JSON.parse(text);
     const { pattern } = components.headers['Standin-Strings'].schema;

@@ -2,10 +2,12 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Keyring } from '../../src/crypto/keyring.ts';
+import { scopeOf } from '../../src/crypto/scope.ts';
 import { drawToken } from '../../src/shape/token.ts';
 import type { Value } from '../../src/types.ts';
 import {
   call,
+  createClient,
   endOf,
   kinds,
   makeRole,
@@ -18,8 +20,8 @@ import {
 import { detokenizeAll, openedVault, sql, tokenizeAll } from '../support/vault.ts';
 
 /** A token that the vault would draw for a value, from this draw on. */
-function drawn(keyring: Keyring, value: string, from = 0): string {
-  const { draws } = keyring.deterministicDraws(value as Value);
+function drawn(keyring: Keyring, value: string, from = 0, space = ''): string {
+  const { draws } = keyring.deterministicDraws(value as Value, scopeOf('text', space));
   return drawToken(value as Value, 'tok', draws, from)!.token;
 }
 
@@ -68,6 +70,20 @@ describe.each(kinds())('an alias in the way of an imported token, on the %s data
     // A forgotten value comes back under its token, past both moves.
     await runJson(at.place, 'forget', 'ann_tok', '--yes');
     expect(await tokenOf('ann@example.com')).toBe('ann_tok');
+  });
+
+  test('moves within its space', async () => {
+    const space = 'tenant';
+    const value = 'ann@example.com';
+    const { api_key: apiKey } = await createClient(at.place, '--space', space);
+    await importPairs([{ token: 'ann2_tok', value, space }]);
+    const token = drawn(await keyring(), value, 0, space);
+    expect(await importPairs([{ token, value: 'bob@example.com', space }])).toMatchObject({
+      ...{ imported: 1, rejected: 0, detokenize_only: 0 },
+    });
+    const values = { led: value, own: 'bob@example.com' };
+    const { body } = await call(at.service, 'tokenize', values, apiKey);
+    expect(body.data).toEqual({ led: 'ann2_tok', own: token });
   });
 
   test('stays when its value was forgotten, and the import says so', async () => {

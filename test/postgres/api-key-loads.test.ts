@@ -145,6 +145,9 @@ describe.skipIf(!kinds().includes('server'))('API keys in memory', () => {
     // Those that the timer brings.
     expect(all.mock.calls.length).toBeLessThanOrEqual(2);
     expect(opened.authenticator.authenticate(header)).not.toBeInstanceOf(Promise);
+    some.mockClear();
+    await expect(admitted(opened, `Bearer ${newApiKey()}`)).rejects.toThrow();
+    expect(some.mock.calls.map(([digests]) => digests.length)).toEqual([1]);
   });
 
   test('a copy that is older than 4 s is not believed, also for a header that was seen', async () => {

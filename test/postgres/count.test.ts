@@ -46,4 +46,12 @@ describe.each(kinds())('the number of records on the %s database', (kind) => {
     expect(bytes! / 400_000).toBeLessThan(250);
     expect(sizes.growth).toEqual([{ atMs: expect.any(Number), records: expect.any(Number) }]);
   });
+
+  test('is asked for again after it could not be counted', async () => {
+    const sizes = new VaultSizes(pool);
+    await pool.query('alter table standin.records rename to away', [], soon());
+    await expect(sizes.read()).rejects.toThrow();
+    await pool.query('alter table standin.away rename to records', [], soon());
+    expect((await sizes.read()).bytes).toBeGreaterThan(0);
+  });
 });

@@ -161,9 +161,12 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
       place,
       'select created_at::text as id from standin.keyring where version = 5',
     )) as [{ id: string }];
-    const current = { ...ofKey(), key_id: id };
-    expect(await records.insert([ofKey(), current])).toEqual(['key_retired', 'key_retired']);
-    expect(await records.insert([current])).toEqual(['stored']);
+    for (const digit of ['0', 'f']) {
+      const token = { token_fingerprint: fingerprintOf(digit.repeat(32)) };
+      const current = { ...ofKey(token), key_id: id };
+      expect(await records.insert([ofKey(), current])).toEqual(['key_retired', 'key_retired']);
+      expect(await records.insert([current])).toEqual(['stored']);
+    }
   });
 
   test('a record is mended only while it is the one that did not open', async () => {

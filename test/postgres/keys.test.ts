@@ -190,7 +190,10 @@ test('a node that cannot read the KEK any more goes on with its keys, says so on
 test('C15: records whose key version is gone: an error and never another value, and doctor counts them', async () => {
   const place = await newVault();
   const service = await start(place);
-  const tokens = await tokenizeAll(service, ['Ann Lee', 'Bob Ray', 'Cy Vance']);
+  const values = ['Ann Lee', 'Bob Ray', 'Cy Vance'];
+  const tokens = await tokenizeAll(service, values);
+  // The node has opened them.
+  expect(await tokenizeAll(service, values)).toEqual(tokens);
   await run(place, 'keyring', 'rotate');
   await inForce([service], 2, 30_000);
   const [other] = await tokenizeAll(service, ['Dee Wong']);
@@ -209,6 +212,9 @@ test('C15: records whose key version is gone: an error and never another value, 
   expect(verified.code).toBe(1);
   expect(JSON.parse(verified.stdout)).toMatchObject({ records: 4, bad: 3 });
   expect(verified.stderr.match(/: key version not in the keyring/g)).toHaveLength(3);
+  // Who tokenizes such a value gets a token that opens.
+  expect(await tokenizeAll(service, values)).toEqual(tokens);
+  expect(await detokenizeAll(service, tokens)).toEqual(values);
 });
 
 test('the key of another vault in the row of a version is never taken: nothing is sealed until the own key is back', async () => {

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { EveryKind } from '../../src/service/every-kind.ts';
 import {
   PolicyFollower,
   type PolicySnapshot,
@@ -8,6 +9,7 @@ import { PolicyStore } from '../../src/store/policies.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { migrate } from '../../src/store/schema.ts';
 import { leaseMs } from '../../src/timeouts.ts';
+import type { Durable } from '../../src/types.ts';
 import { PostgresCluster, query } from '../support/postgres.ts';
 import { kinds, newPlace, type Place, until } from '../support/service.ts';
 import { openTestPool, soon } from '../support/vault.ts';
@@ -210,6 +212,16 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     expect(follower.latest.policy?.version).toBe(2);
   });
 
+  test('are noted as durable by their document: a failover can give the number to another', async () => {
+    const insert = 'insert into standin.policies (version, document) values (1, $1)';
+    await pool.query(insert, [FIRST], soon());
+    for (const document of [SECOND, FIRST]) {
+      await store.note({ version: 1 } as Durable<{ version: number }>, document, soon());
+      const [head] = await store.candidates(0, soon());
+      expect(head!.is_durable).toBe(document === FIRST);
+    }
+  });
+
   test('of a database that was restored are those of the database', async () => {
     const { follower } = following();
     await store.apply(FIRST, 0, soon());
@@ -228,6 +240,19 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     await store.apply(`${FIRST}\n`, 1, soon());
     expect((await read(follower)).policy).toMatchObject({ version: 2, fields: undefined });
   });
+});
+
+test('of every kind, those of a document that took the number of a lost one are read, too', async () => {
+  const pool = poolOf(await newVault(kinds()[0]!));
+  await migrate(pool, soon());
+  const policies = new PolicyStore(pool);
+  const every = new EveryKind({ policies }, 'tok');
+  for (const name of ['one', 'other']) {
+    await pool.query('delete from standin.policies', [], soon());
+    await policies.apply(`version: 1\nkinds: { ${name}: { shape: uuid } }\n`, 0, soon());
+    await every.update();
+  }
+  expect(every.names).toEqual(expect.arrayContaining(['one', 'other']));
 });
 
 describe.skipIf(!kinds().includes('server'))('with a standby that is away', () => {

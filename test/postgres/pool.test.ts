@@ -3,7 +3,8 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { Unavailable } from '../../src/errors.ts';
 import { OldPrimary } from '../../src/store/database-error.ts';
 import { type Address, Pool } from '../../src/store/pool.ts';
-import { Timeline } from '../../src/store/primary.ts';
+import { PrimaryFinder, Timeline } from '../../src/store/primary.ts';
+import { serverFacts } from '../../src/store/server.ts';
 import { PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import { until } from '../support/service.ts';
 import { soon } from '../support/vault.ts';
@@ -63,6 +64,33 @@ describe.skipIf(postgresBin === undefined)('a pool of connections', () => {
     await cancel();
     await pidOf(pool);
     expect(looks).toBe(2);
+  });
+
+  test('of servers of one timeline, the one that takes writes is the primary', async () => {
+    const url = cluster.directUrl('postgres');
+    const readOnly = { name: 'a', url: `${url}?options=-c%20default_transaction_read_only%3Don` };
+    const writable = { name: 'b', url };
+    for (const hosts of [
+      [readOnly, writable],
+      [writable, readOnly],
+    ])
+      expect(await new PrimaryFinder(hosts, new Timeline()).locate()).toBe(writable);
+  });
+
+  test('the setting of the role outranks that of the database, also for sessions to come', async () => {
+    const pool = newPool(1, toPostgres);
+    await pool.query('select 1', [], soon());
+    const alter = (whose: string, how: string) =>
+      query(cluster.directUrl('postgres'), `alter ${whose} postgres ${how}`);
+    for (const [ofRole, ofDatabase, expected] of [
+      ['off', 'on', ['synchronous_commit=off']],
+      ['on', 'off', []],
+    ] as const) {
+      await alter('database', `set synchronous_commit = ${ofDatabase}`);
+      await alter('role', `set synchronous_commit = ${ofRole}`);
+      expect((await serverFacts(pool, soon())).unsafeSettings).toEqual(expected);
+    }
+    for (const whose of ['role', 'database']) await alter(whose, 'reset synchronous_commit');
   });
 
   test('a transaction that fails leaves none open', async () => {

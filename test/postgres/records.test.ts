@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { passOver } from '../../src/service/records/record-pass.ts';
 import type { Pool } from '../../src/store/pool.ts';
+import { RecordWalk } from '../../src/store/record-walk.ts';
 import { RecordStore } from '../../src/store/records.ts';
+import { RemovalStore } from '../../src/store/removal.ts';
 import { distribute, migrate } from '../../src/store/schema.ts';
 import { kinds, newPlace, type Place } from '../support/service.ts';
 import { addKeyVersions, openTestPool, randomRecord, soon } from '../support/vault.ts';
@@ -99,6 +102,25 @@ describe.each(kinds())('records on the %s database', (kind) => {
     );
     // Both sealed the same bytes: who was second has nothing else to give back.
     expect(new Set(outcomes.flat())).toEqual(new Set(['stored']));
+  });
+
+  test('a pass tells of all records, also of those that it leaves out', async () => {
+    const [forgotten, other] = [randomRecord(), randomRecord()];
+    await records.insert([forgotten, other]);
+    await new RemovalStore(pool).forget([forgotten.token_fingerprint], soon());
+    let [told, seen] = [0, 0];
+    const end = await passOver({
+      walk: new RecordWalk(pool),
+      stop: new AbortController().signal,
+      onProgress: (some) => {
+        told += some;
+      },
+      work: async (some) => {
+        seen += some.length;
+      },
+    });
+    const all = await count();
+    expect({ end, told, seen }).toEqual({ end: { next: undefined }, told: all, seen: all - 1 });
   });
 
   test('no statement has a name: a pooler in transaction mode may stand between', async () => {

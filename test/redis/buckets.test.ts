@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { MemoryBuckets } from '../../src/service/limits/buckets.ts';
 import { RedisBuckets } from '../../src/service/limits/redis-buckets.ts';
-import { budgetBucket, refusalOf, requestBucket } from '../support/buckets.ts';
+import { budgetBucket, refusalOf, requestBucket, unknownTokens } from '../support/buckets.ts';
 import { blocks } from '../support/docs.ts';
 import { freePort } from '../support/postgres.ts';
 import { RedisServer, redisServer } from '../support/redis.ts';
@@ -170,13 +170,16 @@ describe.skipIf(redisServer === undefined)('buckets in Redis', () => {
     const buckets = await open(redis.url);
     await buckets.take(requestBucket('fast', 1_000), 5);
     await buckets.take(requestBucket('slow', 0.001), 1);
+    await buckets.settle(budgetBucket('owing', 0.01), 0, unknownTokens(1_000));
     const ttlS = async (key: string) =>
       Number((await redis.command(`TTL ${key}`)).replace(':', ''));
-    expect(await redis.command('DBSIZE')).toBe(':2');
+    expect(await redis.command('DBSIZE')).toBe(':3');
     expect(await ttlS('standin:limit:fast')).toBeGreaterThan(0);
     expect(await ttlS('standin:limit:fast')).toBeLessThanOrEqual(61);
     expect(await ttlS('standin:limit:slow')).toBeGreaterThan(1_000);
     expect(await ttlS('standin:limit:slow')).toBeLessThanOrEqual(1_061);
+    // Two whole budgets of one token each.
+    expect(await ttlS('standin:limit:owing')).toBeGreaterThan(200);
   });
 
   test('a Redis that has forgotten the script is given it again', async () => {

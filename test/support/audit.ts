@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { type Answer, call, type Place, runCli, type Service, until } from './service.ts';
 
 const LINK =
@@ -23,6 +23,18 @@ export function readAudit(...files: readonly string[]): { lines: any[]; torn: st
     }
   }
   return { lines, torn };
+}
+
+/** Files of a folder that this process has open, also removed ones. */
+export function openIn(folder: string): string[] {
+  const paths = readdirSync('/proc/self/fd').map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      return '';
+    }
+  });
+  return paths.filter((path) => path.startsWith(`${folder}/`));
 }
 
 /** Concurrent calls of both operations without a pause, until stopped. */

@@ -43,6 +43,7 @@ interface Expected {
   readonly error?: ExpectedError;
   readonly requests?: number;
   readonly more_requests_than?: number;
+  readonly fewer_requests_than?: number;
   readonly largest_body_bytes?: number;
   /** At least this is between the first request and the second. */
   readonly first_pause_ms?: number;
@@ -268,6 +269,7 @@ export class CaseRun {
     const { requests, more_requests_than: moreThan, first_pause_ms: pauseMs } = expected;
     if (requests !== undefined) expect(front.bodies.length, 'requests').toBe(requests);
     if (moreThan !== undefined) expect(front.bodies.length).toBeGreaterThan(moreThan);
+    expect(front.bodies.length).toBeLessThan(expected.fewer_requests_than ?? Infinity);
     for (const body of front.bodies)
       expect(Buffer.byteLength(body)).toBeLessThanOrEqual(expected.largest_body_bytes ?? 1_048_576);
     // Timers may be a little early.

@@ -22,10 +22,12 @@ export function partsIn(folder: string): string[] {
     .sort();
 }
 
-/** The pairs in all parts of a folder. */
+/** The pairs in all parts of a folder, which its manifest counts. */
 export async function pairsIn(folder: string, identity?: string): Promise<ExportedPair[]> {
   const pairs: ExportedPair[] = [];
-  for (const name of partsIn(folder)) {
+  const { parts, ...counts } = JSON.parse(readFileSync(join(folder, 'manifest.json'), 'utf8'));
+  expect(parts.map(({ file }: { file: string }) => file)).toEqual(partsIn(folder));
+  for (const [i, name] of partsIn(folder).entries()) {
     let bytes: Uint8Array = readFileSync(join(folder, name));
     if (identity !== undefined) {
       expect(name).toMatch(/^pairs-\d{4}\.ndjson\.age$/);
@@ -34,8 +36,11 @@ export async function pairsIn(folder: string, identity?: string): Promise<Export
       bytes = await decrypter.decrypt(bytes);
     }
     const lines = Buffer.from(bytes).toString().trim().split('\n');
+    expect(parts[i].pairs).toBe(lines.length);
     pairs.push(...lines.map((line) => JSON.parse(line)));
   }
+  const without = pairs.filter(({ token }) => token === null).length;
+  expect(counts).toMatchObject({ pairs: pairs.length, without_token: without });
   return pairs;
 }
 

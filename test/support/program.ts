@@ -34,6 +34,8 @@ export interface Place {
     readonly client_id: string;
     readonly api_key: string;
   };
+  /** The program; by default the one of this checkout. */
+  readonly cli?: string;
   remove(): void;
 }
 
@@ -71,7 +73,7 @@ export function spawnCli(
     // The set-up of the test run has set this variable.
     ...(VITEST === undefined ? {} : { NODE_OPTIONS, ...marked() }),
   };
-  return spawn(node, [CLI, ...args], {
+  return spawn(node, [place.cli ?? CLI, ...args], {
     cwd: place.folder,
     env: { ...inherited, ...place.env, ...env },
     stdio,

@@ -84,6 +84,7 @@ export async function startService(
   const exit = new Promise<number | string>((resolve) =>
     child.once('exit', (code, signal) => resolve(code ?? signal!)),
   );
+  const closed = new Promise((resolve) => child.once('close', resolve));
   const listening = await new Promise<{ url: string; ops_url?: string }>((resolve, reject) => {
     let listens = false;
     const read = (chunk: Buffer) => {
@@ -113,6 +114,11 @@ export async function startService(
     stop: async () => {
       child.kill('SIGINT');
       await exit;
+      // A process that it left behind may keep its output open.
+      await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, 1_000))]);
+      // However the requests of the tests ended, they gave their bytes back.
+      const [, held = 0] = /"held_bytes":(\d+),"msg":"stopped"/.exec(output) ?? [];
+      expect(Number(held), 'bytes of requests, held at the end').toBe(0);
     },
   };
 }

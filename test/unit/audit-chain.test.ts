@@ -1,6 +1,7 @@
 import { createHmac, hkdfSync } from 'node:crypto';
 import {
   appendFileSync,
+  existsSync,
   mkdtempSync,
   readFileSync,
   rmSync,
@@ -14,9 +15,12 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Finding } from '../../src/service/audit/audit-check.ts';
 import { AuditFile } from '../../src/service/audit/audit-file.ts';
 import { isPart, type Link, linkOf, linkText } from '../../src/service/audit/audit-link.ts';
+import { AuditLog } from '../../src/service/audit/audit-log.ts';
 import { verifyAudit } from '../../src/service/audit/audit-verify.ts';
 import { UnknownCallers } from '../../src/service/audit/unknown-callers.ts';
+import { openIn } from '../support/audit.ts';
 import { testKey, testKeyring } from '../support/keys.ts';
+import { until } from '../support/service.ts';
 
 const keyring = testKeyring();
 const macOf = (last: string, line: Uint8Array) => keyring.auditMac(last, line);
@@ -26,6 +30,7 @@ beforeEach(() => {
 });
 afterEach(() => {
   vi.restoreAllMocks();
+  expect(openIn(folder), 'left open').toEqual([]);
   rmSync(folder, { recursive: true });
 });
 
@@ -212,6 +217,8 @@ describe('a chain', () => {
     expect((await verify(texts)).findings).toEqual([]);
     const alone = await verify([texts[1]!]);
     expect([alone.findings, alone.earlier.length]).toEqual([[], 2]);
+    const ofFirst = texts[0]!.split('\n').filter((line) => chainOf(line) === nodes[0]!.head.chain);
+    expect((await verify([textOf(ofFirst), texts[1]!])).problems).toEqual(['4 missing']);
   });
 
   test('goes on after the file was cut to nothing', async () => {
@@ -311,6 +318,24 @@ describe('a chain', () => {
     expect(await verify([text])).toMatchObject({ findings: [], lines: 3, unlinked: 2 });
     expect((await verify([`{"event":"tokenize"}\n${text}`])).problems).toEqual(['4 unlinked']);
   });
+});
+
+test('unknown callers that come while others are written have their line in the next second', async () => {
+  const stranger = { event: 'tokenize', outcome: 'unauthorized', status: 401 } as const;
+  const come = (address: string) => log.recordStranger({ ...stranger, remote_address: address });
+  const comes = ['2.2.2.2'];
+  const log = new AuditLog({
+    ...{ path: nameOf('log'), isRequired: false, node: 'a' },
+    macOf: (last, line) => {
+      for (const address of comes.splice(0)) come(address);
+      return macOf(last, line);
+    },
+    ...{ onHead() {}, onLost() {}, onWaiting() {}, onChange() {} },
+  });
+  come('1.1.1.1');
+  const text = () => (existsSync(nameOf('log')) ? readFileSync(nameOf('log'), 'utf8') : '');
+  await until(() => /1\.1\.1\.1.*\n.*2\.2\.2\.2/.test(text()), 'both lines');
+  await log.close();
 });
 
 test('unknown callers from a hundred addresses have a sum each, and all others one of their own', () => {

@@ -3,8 +3,9 @@ import { describe, expect, test } from 'vitest';
 import { snapshot } from '../../packages/client/src/data.ts';
 import { InvalidValueError } from '../../packages/client/src/errors.ts';
 import { CallerError } from '../../src/errors.ts';
-import { collectFields, MISREADS_NAMES, parseBody } from '../../src/http/data.ts';
+import { collectFields, parseBody } from '../../src/http/data.ts';
 import { MAX_DEPTH } from '../../src/http/schema.ts';
+import { MISREADS_NAMES } from '../../src/service/misread-names.ts';
 
 /** What the client says of data that it does not send. */
 function refusal(data: unknown): InvalidValueError {

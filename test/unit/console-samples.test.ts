@@ -1,8 +1,9 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { HISTORY_MS, SAMPLE_INTERVAL_MS } from '#console';
 import { createMetrics } from '../../src/metrics.ts';
 import { countersOf } from '../../src/ops/console/counters.ts';
 import { sharesOf } from '../../src/ops/console/current-state.ts';
-import { latencyOf, rise, sampleBetween } from '../../src/ops/console/sampler.ts';
+import { latencyOf, rise, Sampler, sampleBetween } from '../../src/ops/console/sampler.ts';
 
 describe('quantiles', () => {
   test('are interpolated within a bucket, and never beyond the last bound', () => {
@@ -124,6 +125,34 @@ describe('a sample', () => {
     expect(countersOf(metrics).isDatabaseSafe).toBe(isSafe);
     expect(countersOf(await countedBy(() => {})).isDatabaseSafe).toBeNull();
   });
+});
+
+test('the sampler reads again after a reading that failed, and keeps the rates of 15 minutes', async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const counts = [0, 10, undefined, 30, 4, 4];
+  const sampler = new Sampler(async () => {
+    const requests = counts.length > 1 ? counts.shift() : counts[0];
+    if (requests === undefined) throw new Error('busy');
+    const metrics = createMetrics();
+    const ofClient = { requests, replaced: 0, passed: 0 };
+    metrics.observe({ clientCounts: () => new Map([['a', ofClient]]) });
+    return metrics.sampled();
+  });
+  let told = 0;
+  onTestFinished(sampler.subscribe(() => told++));
+  sampler.start();
+  for (let i = 0; i < 5; i++) await vi.advanceTimersByTimeAsync(SAMPLE_INTERVAL_MS);
+  const rates = () => sampler.ratesOf('a').map(({ requestsPerS }) => requestsPerS);
+  // The failed reading is part of the next one. A counter that fell began again.
+  expect([rates(), told, sampler.rateOf('a')]).toEqual([[5, 5, 2, 0], 4, 0.4]);
+  expect([sampler.ratesOf('b'), sampler.rateOf('b')]).toEqual([[], 0]);
+  await vi.advanceTimersByTimeAsync(HISTORY_MS + SAMPLE_INTERVAL_MS);
+  const most = HISTORY_MS / SAMPLE_INTERVAL_MS;
+  expect([rates().length, sampler.samples.length, sampler.rateOf('a')]).toEqual([most, most, 0]);
+  sampler.stop();
+  await vi.advanceTimersByTimeAsync(10 * SAMPLE_INTERVAL_MS);
+  expect(told).toBe(most + 5);
 });
 
 describe('records of the key versions', () => {

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { JwtOptions } from '../../src/options.ts';
 import { IssuerKeys } from '../../src/service/jwt/issuer-keys.ts';
 import { isJwt, JwtVerifier } from '../../src/service/jwt/jwt-verifier.ts';
+import { MISREADS_NAMES } from '../../src/service/misread-names.ts';
 import {
   AUDIENCE,
   base64urlOf,
@@ -19,8 +20,11 @@ let clockMs = 0;
 let problems: (string | undefined)[];
 let keys: IssuerKeys;
 let verifier: JwtVerifier;
+/** The next digests, so that one JWT can stand for many; then each JWT is its own. */
+let digests: string[] = [];
 beforeEach(async () => {
   clockMs = 0;
+  digests = [];
   problems = [];
   issuer = await IssuerStandIn.start();
   open();
@@ -38,7 +42,7 @@ function open(changes: Partial<JwtOptions> = {}): void {
   verifier = new JwtVerifier(
     full,
     keys,
-    (jwt) => jwt,
+    (jwt) => digests.shift() ?? jwt,
     () => BASE_MS + clockMs,
   );
 }
@@ -70,6 +74,13 @@ describe('a JWT is accepted', () => {
     ['a start in a few seconds', { nbf: nowS() + 20 }],
   ])('with %s', async (_, claims) => {
     expect(await outcomeOf(await issuer.jwt(claims))).toBe(SUBJECT);
+  });
+
+  test('from its start on, also when it was refused before', async () => {
+    const jwt = await issuer.jwt({ nbf: nowS() + 60, exp: nowS() + 600 });
+    expect(await outcomeOf(jwt)).toBe('unauthorized');
+    clockMs += 60_000;
+    expect(await outcomeOf(jwt)).toBe(SUBJECT);
   });
 
   test('with another claim of the client', async () => {
@@ -133,6 +144,14 @@ describe('a JWT is refused', () => {
       expect(await outcomeOf(jwt)).toBe('unauthorized');
     },
   );
+
+  test.runIf(MISREADS_NAMES)('that would make JSON.parse misread other texts', async () => {
+    for (const name of ['\\', 'a\\']) {
+      expect(await outcomeOf(await issuer.jwt({}, { [name]: 1 }))).toBe('unauthorized');
+      expect(await outcomeOf(await issuer.jwt({ [name]: 1 }))).toBe('unauthorized');
+    }
+    expect(Object.keys(JSON.parse('{"\\n":1,"a\\n":2}'))).toEqual(['\n', 'a\n']);
+  });
 
   test('with a claim that every object has', async () => {
     open({ claim: 'constructor' });
@@ -358,6 +377,17 @@ describe('what is in memory', () => {
     const jwt = changed(await issuer.jwt(), ([head, body]) => [head!, body!, 'A'.repeat(86)]);
     await outcomeOf(jwt);
     expect(verifier.known(jwt)).toBeUndefined();
+  });
+
+  test('are the last 10,000', async () => {
+    const jwt = await issuer.jwt();
+    const all = Array.from({ length: 10_100 }, (_, i) => `${i}`);
+    for (let from = 0; from < all.length; from += 100) {
+      digests = all.slice(from, from + 100);
+      await Promise.all([...digests].map(() => outcomeOf(jwt)));
+    }
+    digests = [...all];
+    expect(all.filter(() => verifier.known(jwt) !== undefined)).toEqual(all.slice(100));
   });
 });
 

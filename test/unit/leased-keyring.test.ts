@@ -1,6 +1,6 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { MIN_PRIMARY_AGE_S } from '../../src/service/keys/key-lifecycle.ts';
-import type { KeySnapshot } from '../../src/service/keys/keyring-follower.ts';
+import { KeyringFollower, type KeySnapshot } from '../../src/service/keys/keyring-follower.ts';
 import { LeasedKeyring, SEAL_LEASE_MS } from '../../src/service/keys/leased-keyring.ts';
 import { monotonicMs } from '../../src/timeouts.ts';
 import { testKeyId, testKeys } from '../support/keys.ts';
@@ -88,6 +88,25 @@ test('a version that nobody has is not waited for longer than one reading, and n
   expect(keys.keyring.hasVersion(9)).toBe(false);
   const cutOff = new LeasedKeyring(snapshot([1]), () => {});
   await cutOff.readyToOpen([9], performance.now() + 50);
+});
+
+test('a database that does not answer is asked three times at most, however many wait', async () => {
+  let asked = 0;
+  const list = () => {
+    asked++;
+    return new Promise(() => {});
+  };
+  const follower = new KeyringFollower({ list } as never, {} as never, testKeys([1]) as never);
+  vi.useFakeTimers();
+  onTestFinished(() => {
+    follower.stop();
+    vi.useRealTimers();
+  });
+  for (let i = 0; i < 10; i++) {
+    follower.demand();
+    await vi.advanceTimersByTimeAsync(100);
+  }
+  expect(asked).toBe(3);
 });
 
 test('a version is retired no sooner than twice the time that anybody seals unconfirmed', () => {

@@ -1,6 +1,28 @@
 import { describe, expect, test } from 'vitest';
 import { CallerError, InternalError } from '../../src/errors.ts';
+import { policyOf } from '../../src/service/policy-follower.ts';
 import { errorOf, failureOf } from '../../src/service/threads/messages.ts';
+import { ThreadRules } from '../../src/service/threads/thread-rules.ts';
+
+test('a policy that comes back outlives those that came between', () => {
+  const rules = new ThreadRules();
+  const policies = Array.from({ length: 20 }, (_, i) =>
+    policyOf({
+      version: i,
+      document: `version: 1 # ${i}\n`,
+      applied_at: new Date(i),
+      applied_by: '',
+    }),
+  );
+  const [first] = policies;
+  for (const policy of policies) {
+    for (const one of [first!, policy]) rules.add(one);
+    for (const { tag } of [first!, policy]) {
+      const view = { policy: tag, line: null, space: '', marks: '\u0001' };
+      expect(rules.accepted(['Ann Lee'], view)).toEqual(['Ann Lee']);
+    }
+  }
+});
 
 describe('failures between threads', () => {
   test('come over with all that an answer and a log need', () => {

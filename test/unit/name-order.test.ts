@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { collectFields, MISREADS_NAMES, parseBody } from '../../src/http/data.ts';
+import { collectFields, parseBody } from '../../src/http/data.ts';
 import { jsonBytes, largeAnswer } from '../../src/http/large-answer.ts';
 import { jsonParts, jsonText, nameOrder } from '../../src/http/name-order.ts';
+import { MISREADS_NAMES } from '../../src/service/misread-names.ts';
 
 /** JSON whose objects are lists of members, so that their order is known. */
 type Ordered = string | Ordered[] | { readonly members: readonly (readonly [string, Ordered])[] };

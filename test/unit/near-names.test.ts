@@ -58,6 +58,15 @@ describe('a name that is nearly one of the policy', () => {
     expect(near.find(wide, 'A_field_of_the_policy_5', 1_000)?.path).toBe('a_field_of_the_policy_5');
   });
 
+  test('is compared again after 1,000 others: no more names are remembered', () => {
+    const wide = treeOf(...Array.from({ length: 1_000 }, (_, i) => `a_field_of_the_policy_${i}`));
+    const near = new NearNames();
+    for (let i = 0; i < 4_000; i++) near.find(wide, `random_${i}`, i * 1_000);
+    // Each takes a part of the bounded time, as when it was new.
+    for (let i = 1_500; i < 1_700; i++) near.find(wide, `random_${i}`, 4_000_000);
+    expect(near.find(wide, 'A_field_of_the_policy_5', 4_000_000)).toBeUndefined();
+  });
+
   test('is said although names without bound come in between', () => {
     const near = new NearNames();
     for (let i = 0; i < 5_000; i++) near.find(tree, `random_${i}`, i);

@@ -1,8 +1,11 @@
-import { expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { Policy } from '../../src/policy/policy.ts';
-import type { PolicyFollower, PolicySnapshot } from '../../src/service/policy-follower.ts';
+import { PolicyFollower, type PolicySnapshot } from '../../src/service/policy-follower.ts';
 import { PolicyGate } from '../../src/service/policy-gate.ts';
+import type { PolicyStore } from '../../src/store/policies.ts';
 import { leaseMs } from '../../src/timeouts.ts';
+
+const WORK = new URL('../../dist/service/policy-work.js', import.meta.url).href;
 
 /** A gate on reads that the test makes up, and what it passed on. */
 function gateOf() {
@@ -38,4 +41,54 @@ test('a policy is its number and its content, and none is one, too', () => {
   expect(read(undefined)).toMatchObject({ version: 0, tag: undefined });
   expect(read(policy(1, 'a'))).toMatchObject({ version: 1, tag: 'a' });
   expect(passed).toEqual(['a', 'b', 'b', 'a']);
+});
+
+test('a document that is read for too long is given up', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  // The build, which has the thread.
+  const { offThread } = await import(WORK);
+  const read = offThread('read', []);
+  vi.advanceTimersByTime(30_000);
+  await expect(read).rejects.toThrow('takes too long to read');
+});
+
+describe('reads of the policy', () => {
+  let passedMs = 0;
+  beforeEach(() => {
+    passedMs = 0;
+    const now = performance.now.bind(performance);
+    vi.spyOn(performance, 'now').mockImplementation(() => now() + passedMs);
+  });
+  afterEach(() => void vi.restoreAllMocks());
+  const storeOf = (stub: Partial<PolicyStore>) => stub as PolicyStore;
+
+  test('are no more than four at once of a database that hangs', () => {
+    let reads = 0;
+    const hasBareTokens = () => {
+      reads++;
+      return new Promise<boolean>(() => {});
+    };
+    const follower = new PolicyFollower(storeOf({ hasBareTokens }));
+    for (; passedMs < 3_500; passedMs += 100) void follower.demand();
+    expect(reads).toBe(4);
+  });
+
+  test('take a document again that could not be read for want of a thread', async () => {
+    const stored = { version: 1, applied_at: new Date(0), applied_by: 'a', document: '' };
+    const store = storeOf({
+      hasBareTokens: async () => false,
+      candidates: async () => [{ ...stored, is_durable: true, is_noted: true }],
+      get: async () => stored,
+    });
+    let hasThread = false;
+    const follower = new PolicyFollower(store, undefined, async () => {
+      if (!hasThread) throw new Error('no thread');
+      return [policy(1, 'a')];
+    });
+    expect((await follower.demand()).problem).toMatchObject({ message: 'no thread' });
+    hasThread = true;
+    passedMs += 100;
+    expect(await follower.demand()).toMatchObject({ problem: undefined, policy: { version: 1 } });
+  });
 });

@@ -1,7 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { MASK_END, OPTIONS } from '../../src/policy/format.ts';
+import { MASK_END, MAX_CLIENTS, MAX_FIELDS, MAX_KINDS, OPTIONS } from '../../src/policy/format.ts';
 import { parsePolicy } from '../../src/policy/parse.ts';
 import { ELSEWHERE } from '../../src/policy/policy.ts';
 import { policySchema } from '../../src/policy/schema.ts';
@@ -103,6 +103,21 @@ test.each(ONLY_PARSER)('the parser alone refuses %j', (text) => {
   expect(judged(text)).toEqual({ schema: true, parser: false });
 });
 
+test.each([
+  ['kinds', MAX_KINDS, 'shape: text'],
+  ['fields', MAX_FIELDS, undefined],
+  ['rights', MAX_CLIENTS, 'text: full'],
+])('%s has at most %i lines', (part, max, inner) => {
+  for (const count of [max, max + 1]) {
+    const value = inner === undefined ? 'text' : `{ ${inner} }`;
+    const lines = Array.from({ length: count }, (_, i) => `a${i}: ${value}`).join(', ');
+    const rest = part === 'fields' ? '\nelsewhere: pass' : '';
+    const isGood = count === max;
+    const text = `version: 1\n${part}: { ${lines} }${rest}`;
+    expect(judged(text)).toEqual({ schema: isGood, parser: isGood });
+  }
+});
+
 test('the schema explains every option of every shape', () => {
   const text = JSON.stringify(policySchema());
   for (const options of Object.values(OPTIONS))
@@ -118,16 +133,34 @@ function isRefused(shape: Shape, name: string, value: unknown): boolean {
 test('the bounds of options are those of the kinds', () => {
   const numbers = SHAPES.flatMap((shape) =>
     Object.entries(OPTIONS[shape]).flatMap(([name, form]) =>
-      form.type === 'number' && name !== 'time_to_live_s' ? [{ shape, name, ...form }] : [],
+      form.type === 'number' ? [{ shape, name, ...form }] : [],
     ),
   );
-  expect(numbers.map(({ name }) => name)).toEqual(['keep_first', 'keep_last', 'length']);
   for (const { shape, name, min, max } of numbers) {
-    const refused = [min - 1, min, max, max + 1].map((value) => isRefused(shape, name, value));
-    expect([name, refused]).toEqual([name, [true, false, false, true]]);
+    const values = [min - 1, min, max, max + 1];
+    for (const value of values) {
+      const isGood = value >= min && value <= max;
+      const text = kind(`{ shape: ${shape}, ${name}: ${value} }`);
+      expect([text, judged(text)]).toEqual([text, { schema: isGood, parser: isGood }]);
+    }
+    const refused = values.map((value) => isRefused(shape, name, value));
+    if (name !== 'time_to_live_s')
+      expect([name, refused]).toEqual([name, [true, false, false, true]]);
   }
+  expect([...new Set(numbers.map(({ name }) => name))].sort()).toEqual([
+    ...['keep_first', 'keep_last', 'length', 'time_to_live_s'],
+  ]);
   const ends = [MASK_END.max, MASK_END.max + 1].map((last) => ({ show: 'ends', first: 0, last }));
   expect(ends.map((mask) => isRefused('text', 'mask', mask))).toEqual([false, true]);
+  const shown = ends.map(({ last }) =>
+    judged(kind(`{ shape: text, mask: { show: ends, last: ${last} } }`)),
+  );
+  expect(shown.map(({ schema, parser }) => [schema, parser])).toEqual([
+    ...[
+      [true, true],
+      [false, false],
+    ],
+  ]);
   const begins = OPTIONS.digits.begins_with;
   const accepts = (text: string) => new RegExp((begins as { pattern: string }).pattern).test(text);
   for (const text of ['1'.repeat(11), '1'.repeat(12), 'GB', 'é', '1-']) {

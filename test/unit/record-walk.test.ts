@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { MISREADS_NAMES } from '../../src/http/data.ts';
 import { pathText } from '../../src/http/path.ts';
 import { RecordWalk } from '../../src/http/record-walk.ts';
 import { parsePolicy } from '../../src/policy/parse.ts';
 import type { Elsewhere } from '../../src/policy/policy.ts';
 import { PolicyRules } from '../../src/policy/rules.ts';
+import { MISREADS_NAMES } from '../../src/service/misread-names.ts';
 
 const FIELDS = { a: 'email', 'b.c': 'word', 'c[*].b': 'word', 'd[1]': 'word' };
 

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { Unavailable } from '../../src/errors.ts';
+import { persistently } from '../../src/service/records/record-pass.ts';
 import { ReadOnlyServer, retried } from '../../src/store/database-error.ts';
 
 const soon = () => performance.now() + 60_000;
@@ -25,6 +26,16 @@ test('a server that stays read-only is told long before the deadline, one that i
   await expect(readOnly).rejects.toThrow(ReadOnlyServer);
   const away = retried(performance.now() + 50, failing(Infinity, new Unavailable(undefined)));
   await expect(away).rejects.toThrow(Unavailable);
+});
+
+test('a command that is stopped while the database is away ends at once', async () => {
+  const stop = new AbortController();
+  const attempt = async () => {
+    if (stop.signal.aborted) expect.unreachable();
+    stop.abort();
+    throw new Unavailable(undefined);
+  };
+  await expect(persistently(stop.signal, attempt)).rejects.toThrow(Unavailable);
 });
 
 test('what is no outage is not tried again', async () => {

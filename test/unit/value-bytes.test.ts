@@ -32,7 +32,7 @@ test('the bytes of values as JSON are known before they are written', () => {
   );
 });
 
-test('an answer in pieces is the answer as a whole, and as long as was said', async () => {
+test('an answer in pieces is the answer as a whole, as long as was said, and each piece is judged', async () => {
   const data = fc.letrec((tie) => ({
     node: fc.oneof(
       { maxDepth: 4 },
@@ -49,16 +49,18 @@ test('an answer in pieces is the answer as a whole, and as long as was said', as
         return inner;
       });
       const list = [',"list":', '[]'];
+      let judged = 0;
       const answer = largeAnswer(
         {
           ...{ before: '{"data":', list, after: ',"é":1}' },
           data: (write) => jsonParts(json, write, undefined),
         },
         jsonBytes(strings) + list.join('').length,
-        async () => {},
+        async () => void judged++,
         () => {},
       );
       const pieces = await answer.body.toArray();
+      expect(judged).toBe(pieces.length);
       const text = Buffer.concat(pieces).toString();
       expect(text).toBe(`{"data":${JSON.stringify(json)},"list":[],"é":1}`);
       expect(answer.bytes).toBe(Buffer.byteLength(text));

@@ -163,10 +163,14 @@ export class BulkFiles {
     };
   }
 
-  /** Syncs all files to the disk. A resumed run begins here. */
-  async save(isComplete = false): Promise<void> {
+  async save(): Promise<void> {
     // After a failed write, the previous checkpoint stays valid.
     if (!this.#isWhole) return;
+    await this.#settle(false);
+  }
+
+  /** Syncs all files to the disk. A resumed run begins here. */
+  async #settle(isComplete: boolean): Promise<void> {
     const lengths: Record<string, number> = {};
     for (const [option, output] of this.#outputs) lengths[option] = await output.settle();
     if (this.#isResumable) await this.#save(lengths, isComplete);
@@ -187,11 +191,11 @@ export class BulkFiles {
   async finish(): Promise<void> {
     this.#checkFields();
     await this.#outputs.get('--output')?.release();
+    // From here on, only a complete checkpoint is right: a resumed run would write this end again.
+    this.#isWhole = false;
     const { end } = this.#format;
     if (end !== undefined) await this.#outputs.get('--rejected-rows')?.write(end);
-    await this.save(true);
-    // From here on, a resumed run only renames the files.
-    this.#isWhole = false;
+    await this.#settle(true);
     await nameFiles(this.#job);
     const checkpoint = checkpointFor(this.#job);
     if (checkpoint !== undefined) await removeCheckpoint(checkpoint);
@@ -210,7 +214,7 @@ export class BulkFiles {
 
   async #discard(): Promise<void> {
     for (const path of outputPaths(this.#job).values()) await rm(partialOf(path), { force: true });
-    if (this.#isResumable) await rm(checkpointFor(this.#job)!, { force: true });
+    if (this.#isResumable) await removeCheckpoint(checkpointFor(this.#job)!);
   }
 
   async close(): Promise<void> {

@@ -56,14 +56,16 @@ export class OutputFile implements Output {
       // A new file has the right mode from its first byte.
       if (length === 0) await rm(partial, { force: true });
       const file = await open(partial, length === 0 ? 'wx' : GO_ON, mode);
-      const { size } = await file.stat();
-      if (size < length) {
+      try {
+        if ((await file.stat()).size < length)
+          throw new BulkError(
+            `${partial} is shorter than the run left it: start again, with --force instead of --resume`,
+          );
+        await file.truncate(length);
+      } catch (error) {
         await file.close();
-        throw new BulkError(
-          `${partial} is shorter than the run left it: start again, with --force instead of --resume`,
-        );
+        throw error;
       }
-      await file.truncate(length);
       return new OutputFile(path, file, length);
     });
   }

@@ -256,6 +256,9 @@ describe('the header', () => {
     const options = { fields: '2', hasHeader: false };
     const { output } = await edited('\ufeff1;x\n2;y\n', options, () => 'T');
     expect(output.toString()).toBe('\ufeff1;T\n2;T\n');
+    // A mark is no part of the first value.
+    const first = await edited('\ufeff1;x\n', { ...options, fields: '1' });
+    expect(first.cells.map(({ value }) => value)).toEqual(['1']);
     expect((await edited('', options)).rows).toBe(0);
     await expect(edited('1,2\n', { ...options, fields: '3' })).rejects.toThrow(
       'its first row has 2',
@@ -279,4 +282,15 @@ describe('tsv', () => {
       '2: a would contain a tab or line end, which TSV cannot hold',
     ]);
   });
+});
+
+test('of two paths of a policy for one column, the first counts', async () => {
+  const policy = { policy: 'version 1', paths: ['["a.b"]', 'a.b'] };
+  const { cells } = await edited('a.b\nx\n', { fields: policy });
+  expect(cells.map(({ field }) => field)).toEqual(['["a.b"]']);
+});
+
+test('what controls a terminal is no part of a message', async () => {
+  const refused = edited('a\u001b[2J\nx\n', { fields: 'b' });
+  await expect(refused).rejects.toThrow('its fields are: a?[2J');
 });

@@ -1,6 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { edited } from './edited.ts';
+import { readBlocks } from '../src/blocks.ts';
+import { readBeginning } from '../src/header.ts';
+import { edited, inputOf } from './edited.ts';
 
 const json = (text: string | Buffer, fields: string, replace?: (value: string) => string) =>
   edited(text, { format: 'json', fields }, replace);
@@ -83,6 +85,14 @@ describe('what is not JSON ends the run with the line', () => {
       );
   });
 
+  test('cut off anywhere but between two texts', async () => {
+    const one = '{"a":"x","n":[1,{"b":"]"}]}';
+    for (const text of [`[${one},${one}]`, `${one}\n${one}`])
+      for (let length = 1; length < text.length; length++)
+        if (text.startsWith('[') || ![one.length, one.length + 1].includes(length))
+          await expect(json(text.slice(0, length), 'a')).rejects.toThrow('ends in the middle of');
+  });
+
   test('an item whose brackets fit is a bad row', async () => {
     expect((await json('[{"a":"x"},\n{"a":tru}]', 'a')).problems).toEqual(['2: is not JSON']);
   });
@@ -93,4 +103,13 @@ test('the path of an array may begin with $[*]', async () => {
     const { output } = await json('[{"a":"x"}]', fields, () => 'T');
     expect(output.toString()).toBe('[{"a":"T"}]');
   }
+});
+
+test('the rows before what is not JSON come before the failure', async () => {
+  const input = inputOf(Buffer.from('[{"a":"x"},{"a":"y"},]'));
+  const options = { format: 'json', fields: 'a', delimiter: undefined, hasHeader: true } as const;
+  const { format } = await readBeginning(input, options, false);
+  const blocks = readBlocks(input, format, 1);
+  expect((await blocks.next()).value?.rows).toHaveLength(2);
+  await expect(blocks.next()).rejects.toThrow('Line 1 of the file is not JSON');
 });

@@ -58,6 +58,8 @@ describe('paths', () => {
     ['a,a', 'names a twice'],
     ['a,a.b', 'names a and something inside it'],
     ['a.b,a', 'names a and something inside it'],
+    ['a[0],a', 'names a and something inside it'],
+    ['a[*],a', 'names a and something inside it'],
   ])('%j is refused', async (fields, message) => {
     await expect(ndjson(row, fields)).rejects.toThrow(message);
   });

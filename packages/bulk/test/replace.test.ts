@@ -165,6 +165,8 @@ describe('work in order', () => {
     await expect(inOrder(source(), fails, 4, never).next()).rejects.toThrow('item 1');
     const stop = new AbortController();
     const stuck = inOrder(source(), () => new Promise(() => {}), 4, stop.signal).next();
+    // All is under way, and nothing comes.
+    await new Promise((resolve) => setImmediate(resolve));
     stop.abort(new Error('stopped'));
     await expect(stuck).rejects.toThrow('stopped');
   });

@@ -143,11 +143,16 @@ describe('batches', () => {
         (values, maxValues, maxBytes) => {
           const batches = [...batchesOf(values, VALUES, { maxValues, maxBytes })];
           expect(batches.flatMap((batch) => batch.items)).toEqual(values);
-          for (const { items, body } of batches) {
+          batches.forEach(({ items, body }, i) => {
             expect(JSON.parse(body)).toEqual({ data: { values: items } });
             expect(items.length).toBeLessThanOrEqual(maxValues);
             if (items.length > 1) expect(Buffer.byteLength(body)).toBeLessThanOrEqual(maxBytes);
-          }
+            // The first of the next would have been too much.
+            const [next] = batches[i + 1]?.items ?? [];
+            const bytes = Buffer.byteLength(`${body},${JSON.stringify(next)}`);
+            if (next !== undefined)
+              expect(items.length === maxValues || bytes > maxBytes).toBe(true);
+          });
         },
       ),
     );

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { InvalidValueError, inTermsOf } from '../src/errors.ts';
+import { ForbiddenError, InvalidValueError, inTermsOf } from '../src/errors.ts';
 import { FieldSelection } from '../src/fields.ts';
 
 /** The record with its picked strings in capitals, as a service would replace them. */
@@ -94,7 +94,8 @@ describe('what cannot be replaced is refused with its path, never in clear by mi
   });
 
   test('a refusal of the service names the path in the record', () => {
-    const pick = new FieldSelection(record(), ['tags[*]', 'orders[*].to']);
+    const pick = new FieldSelection(record(), ['tags[*]', 'tags[0]', 'orders[*].to']);
+    // Each place once.
     expect(pick.values).toEqual(['b', 'c', 'one', 'two']);
     const refusal = (path: string) =>
       new InvalidValueError(path, 'is odd', { code: 'a', attempts: 1 });
@@ -102,6 +103,12 @@ describe('what cannot be replaced is refused with its path, never in clear by mi
     expect(moved(refusal('data[1]'))).toMatchObject({ path: 'data.tags[2]', reason: 'is odd' });
     expect(moved(refusal('data[3]'))).toMatchObject({ path: 'data.orders[1].to' });
     expect(moved(refusal('data'))).toMatchObject({ path: 'data' });
+    const told = { code: 'forbidden', attempts: 1, detail: 'data[1]: may not' };
+    const forbidden = new ForbiddenError('403: data[1]: may not', told, 'data[1]', 'card');
+    expect(moved(forbidden)).toMatchObject({
+      ...{ path: 'data.tags[2]', kind: 'card', code: 'forbidden' },
+      ...{ message: '403: data.tags[2]: may not', detail: 'data.tags[2]: may not' },
+    });
     const other = new Error('other');
     expect(moved(other)).toBe(other);
   });

@@ -39,7 +39,7 @@ export function useAnswer<T>(path: string | null): Answer<T> {
   return isCurrent ? known : NONE;
 }
 
-/** The policy in force, asked for again when it changes; undefined: none, or it did not come yet. */
+/** The policy in force, asked for again when it changes; undefined: none, or it did not come. */
 export function usePolicy(): PolicyDetail | undefined {
   const { version, tag } = feed.state?.policy ?? { version: 0, tag: null };
   const known = useRef<PolicyDetail | undefined>(undefined);

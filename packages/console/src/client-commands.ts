@@ -3,7 +3,7 @@ import type { ClientDetail } from './protocol.ts';
 const DEFAULT_KEY_LIFE = '90d';
 const EXAMPLE_PER_S = 100;
 
-/** What the commands for this client do, and the commands. Numbers in them are examples to change. */
+/** What the commands for this client do, and they. Numbers in them are examples to change. */
 export function commandsOf(client: ClientDetail): (readonly [does: string, line: string])[] {
   const { client_id: id, can_lookup: canLookup, limits } = client;
   const update = `standin client update ${id}`;

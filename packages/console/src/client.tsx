@@ -12,8 +12,7 @@ const MISSING = 'There is no client with this id.';
 const UNKNOWN = 'Not known at the moment: the database does not answer.';
 
 /** One client: its limits, API keys and requests, and what changes it. */
-export function Client() {
-  const id = location.hash.split('/')[2] ?? '';
+export function Client({ id }: { id: string }) {
   const { answer: client, status } = useAnswer<ClientDetail>(`${PATHS.client}?id=${id}`);
   const note = status > 200 ? (status === 404 ? MISSING : UNKNOWN) : (client?.client_id ?? '');
   return (

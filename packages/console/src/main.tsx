@@ -16,13 +16,13 @@ import { applyTheme } from './theme.ts';
 import { Vault } from './vault.tsx';
 
 /**
- * The route is the part of the address after `#/`, up to the next slash. A view with a parent is
+ * The id is the part of the address after the route. The route is the part of the address after `#/`, up to the next slash. A view with a parent is
  * led to by a link of the parent, the others by one of the header.
  */
 type ViewOfPage = {
   readonly route: string;
   readonly title: string;
-  readonly Body: ComponentType;
+  readonly Body: ComponentType<{ id: string }>;
   readonly parent?: string;
 };
 
@@ -48,11 +48,14 @@ class View extends Component<{ isShown: boolean; children: Children }> {
     return isShown || this.props.isShown;
   }
 
+  #shown: Children;
+
   override render() {
     const { isShown, children } = this.props;
+    if (isShown) this.#shown = children;
     return (
       <div class="view" hidden={!isShown}>
-        {children}
+        {this.#shown}
       </div>
     );
   }
@@ -60,7 +63,7 @@ class View extends Component<{ isShown: boolean; children: Children }> {
 
 function Page() {
   const { link, state } = feed;
-  const [route] = location.hash.replace(/^#\/?/, '').split('/');
+  const [route, id = ''] = location.hash.replace(/^#\/?/, '').split('/');
   const current = VIEWS.find((view) => view.route === route) ?? VIEWS[0]!;
   const isSignedOut = link === 'signed_out';
   if (isSignedOut) opened.clear();
@@ -90,7 +93,7 @@ function Page() {
         )}
         {[...opened].map((view) => (
           <View key={view.route} isShown={view === current}>
-            <view.Body />
+            <view.Body id={id} />
           </View>
         ))}
       </main>

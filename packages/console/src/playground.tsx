@@ -185,12 +185,13 @@ class Desk extends Component<DeskProps, DeskState> {
   /** What the service says about the client of the API key. Only for show. */
   async #learn(): Promise<ClientDetail | null> {
     const { apiKey } = this.state;
+    const { policy } = this.props;
     const headers = { [API_KEY_HEADER]: apiKey.trim() };
-    const isOfUse = this.props.policy !== undefined && apiKey !== '';
+    const isOfUse = policy !== undefined && apiKey !== '';
     const asked = isOfUse && ask<ClientDetail>(PATHS.apiKey, 'POST', undefined, headers);
     const client = asked ? await asked.catch(() => null) : null;
-    // Otherwise an answer for an earlier key.
-    if (apiKey === this.state.apiKey) this.setState({ client });
+    // Not an answer for an earlier key or policy.
+    if (apiKey === this.state.apiKey && policy === this.props.policy) this.setState({ client });
     return client;
   }
 

@@ -23,7 +23,7 @@ export function Reference() {
     <>
       <Bar title="API reference" />
       {!isRead && <p>Not read yet.</p>}
-      {/* biome-ignore lint/a11y/useKeyWithClickEvents lint/a11y/noStaticElementInteractions: a key on a link is a click */}
+      {/* biome-ignore lint/a11y: a key on a link is a click */}
       <div class="card reference" ref={body} hidden={!isRead} onClick={follow} />
     </>
   );

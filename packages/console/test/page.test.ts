@@ -104,6 +104,9 @@ describe('samples', () => {
   test('add up to what was sent', () => {
     const samples = [sample(2_000, 5), sample(4_100, 10), sample(6_000, 0)];
     expect(figuresOf(samples, requests)).toEqual({ now: 0, mean: 5, highest: 10, total: 31 });
+    // A rate says nothing of the minutes in which no sample came.
+    const gap = [sample(2_000, 5), sample(120_000, 10)];
+    expect(figuresOf(gap, requests)).toMatchObject({ now: 10, total: 70 });
     const none = { now: null, mean: null, highest: null, total: 0 };
     expect(figuresOf([], requests)).toEqual(none);
     expect(figuresOf(samples, () => null)).toEqual(none);

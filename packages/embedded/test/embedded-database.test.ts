@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -86,6 +88,19 @@ describe('a transaction', () => {
     expect((await next.query('select count(*)::int as n from lost')).rows).toEqual([{ n: 0 }]);
     await next.end();
   });
+});
+
+test('a statement that waits for its turn is not run when its connection is lost', async () => {
+  const [first, lost] = [await connect(), await connect()];
+  lost.on('error', () => {});
+  await first.query('create table waited (n int); begin');
+  lost.query('insert into waited values (1)').catch(() => {});
+  const { stream } = (lost as unknown as { connection: { stream: Socket } }).connection;
+  await new Promise<void>((resolve) => stream.end(() => resolve()));
+  await once(stream, 'close');
+  await first.query('commit');
+  expect((await first.query('select * from waited')).rows).toEqual([]);
+  await first.end();
 });
 
 test.each(['the folder', 'the socket'])('a process sees that %s was replaced', (what) => {

@@ -4,7 +4,7 @@ import { ADMIN_PATHS, type AdminSessionShown, type SignedIn, type TicketShown } 
 import type { AdminEntry } from '../../service/audit/audit-log.ts';
 import type { StrangerEntry } from '../../service/audit/unknown-callers.ts';
 import { checkNotEmbedded, checkSameOrigin } from '../access.ts';
-import { answerJson, Refusal, type Route, readJson } from '../server.ts';
+import { answerJson, type Refusal, type Route, readToken } from '../server.ts';
 import type { AdminAccess } from './access.ts';
 
 const MAX_BODY_BYTES = 4_096;
@@ -25,7 +25,11 @@ export function adminSignInRoutes({ access, onAct, onStranger }: AdminSignInOpti
     },
     POST: async (request, response) => {
       checkSameOrigin(request);
-      const token = tokenIn(await readJson(request, MAX_BODY_BYTES));
+      const token = await readToken(
+        request,
+        MAX_BODY_BYTES,
+        'Send {"token": "..."} with a token of ADMIN_TOKEN.',
+      );
       const { remoteAddress } = request.socket;
       const name = checked(access, token, remoteAddress, response, onStranger);
       await onAct(entryOf(name, remoteAddress));
@@ -75,14 +79,4 @@ function entryOf(name: string, address: string | undefined): AdminEntry {
     ...{ event: 'admin', act: 'session.begin', target: null, outcome: 'success', status: 200 },
     ...{ request_id: randomUUID(), admin: name, values: undefined, remote_address: address },
   };
-}
-
-function tokenIn(body: Buffer): string {
-  try {
-    const { token } = JSON.parse(body.toString());
-    if (typeof token === 'string') return token;
-  } catch {
-    // Refused below, like every other wrong body.
-  }
-  throw new Refusal(400, 'bad_request', 'Send {"token": "..."} with a token of ADMIN_TOKEN.');
 }

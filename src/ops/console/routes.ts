@@ -14,7 +14,7 @@ import { Unavailable } from '../../errors.ts';
 import { apiPages } from '../../http/openapi.ts';
 import type { RecentRequests } from '../../service/recent-requests.ts';
 import { type Access, checkNotEmbedded, checkSameOrigin } from '../access.ts';
-import { answerJson, type OpsPage, Refusal, type Route, readJson } from '../server.ts';
+import { answerJson, type OpsPage, Refusal, type Route, readToken } from '../server.ts';
 import type { CurrentState } from './current-state.ts';
 import type { EventStreams } from './events.ts';
 import type { PlaygroundForwarder } from './playground-forwarder.ts';
@@ -124,7 +124,11 @@ async function signIn(
   response: ServerResponse,
 ): Promise<void> {
   checkSameOrigin(request);
-  const token = tokenIn(await readJson(request, MAX_SIGN_IN_BYTES));
+  const token = await readToken(
+    request,
+    MAX_SIGN_IN_BYTES,
+    'Send {"token": "..."} with the OPS_TOKEN.',
+  );
   // Without OPS_TOKEN, everybody who can connect is signed in.
   if (access.sessions === undefined) return void response.writeHead(204).end();
   if (!access.tries.take(request.socket.remoteAddress)) {
@@ -137,16 +141,6 @@ async function signIn(
   const { cookie, signedIn } = access.sessions.begin(true);
   response.setHeader('Set-Cookie', cookie);
   answerJson(response, 200, signedIn);
-}
-
-function tokenIn(body: Buffer): string {
-  try {
-    const { token } = JSON.parse(body.toString());
-    if (typeof token === 'string') return token;
-  } catch {
-    // Refused below, like every other wrong body.
-  }
-  throw new Refusal(400, 'bad_request', 'Send {"token": "..."} with the OPS_TOKEN.');
 }
 
 /** The built page. The path holds for src/ and for dist/. */

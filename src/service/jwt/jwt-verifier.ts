@@ -1,6 +1,7 @@
 import type { JWTPayload } from 'jose';
 import { CallerError } from '../../errors.ts';
 import type { JwtOptions } from '../../options.ts';
+import { mayBeMisread } from '../misread-names.ts';
 import type { IssuerKeys, KeySet } from './issuer-keys.ts';
 
 /** Three parts in base64url, RFC 7515 section 7.1. */
@@ -101,6 +102,8 @@ export class JwtVerifier {
    */
   async #claimed(jwt: string): Promise<Claimed> {
     const { decodeJwt, decodeProtectedHeader } = await import('jose');
+    const parts = jwt.split('.', 2).map((part) => Buffer.from(part, 'base64url').toString());
+    if (parts.some(mayBeMisread)) throw new CallerError('unauthorized');
     try {
       const { alg = '', kid, typ } = decodeProtectedHeader(jwt);
       const payload = decodeJwt(jwt);

@@ -52,6 +52,7 @@ export class ByteBudget {
   /** Holders that wait for their callers, the longest wait first. */
   readonly #waiting = new Set<Holder>();
   #held = 0;
+  #counted = 0;
   #tick = 0;
   #timer: NodeJS.Timeout | undefined;
 
@@ -78,6 +79,11 @@ export class ByteBudget {
 
   get held(): number {
     return this.#held;
+  }
+
+  /** 0 when nothing is under way: whatever a request ended by gives its bytes back. */
+  get heldByRequests(): number {
+    return this.#held - this.#counted;
   }
 
   /** The most bytes that one large holder can get while others hold some. */
@@ -138,6 +144,7 @@ export class ByteBudget {
 
   /** Counts bytes that belong to no client and have their own bound. */
   count(bytes: number): void {
+    this.#counted += bytes;
     this.#held += bytes;
   }
 

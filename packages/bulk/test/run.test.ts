@@ -1,0 +1,223 @@
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import fs, { type FileHandle } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { type Job, RunFailure, runBulk } from '../src/index.ts';
+import { type Decode, Input } from '../src/input.ts';
+
+let folder: string;
+/** Of what a run writes. */
+let out: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'standin-bulk-'));
+  out = join(folder, 'out');
+  mkdirSync(out);
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  rmSync(folder, { recursive: true });
+});
+
+const JOB = {
+  operation: 'tokenize' as const,
+  ...{ fields: 'email', hasHeader: true, delimiter: undefined },
+  ...{ rejectsPath: undefined, rejectedRowsPath: undefined, isResume: false, isForced: false },
+  ask: async (values: readonly string[]) => values.map((value) => `${value}_tok`),
+  onProgress: () => {},
+};
+
+const begin = (job: Job) => runBulk(job, new AbortController().signal);
+
+test('the share is what was written, not what was read ahead', async () => {
+  const inputPath = join(folder, 'in.csv');
+  const rows = Array.from({ length: 9_000 }, (_, i) => `ann${i}@example.com\n`);
+  writeFileSync(inputPath, `email\n${rows.join('')}`);
+  const shares: (number | undefined)[] = [];
+  const onProgress = (_: number, share: number | undefined) => shares.push(share);
+  const outputPath = join(out, 'out.csv');
+  await begin({ ...JOB, format: 'csv', inputPath, outputPath, onProgress });
+  expect(shares.length).toBeGreaterThan(3);
+  expect(shares[0]).toBeLessThan(0.5);
+  expect(shares).toEqual(shares.toSorted((a, b) => a! - b!));
+  expect(shares.at(-1)).toBe(1);
+});
+
+test.each([
+  ['an empty list is its field', '{"a":[]}\n', 0],
+  ['where all rows are bad, no field is missing', '{"b":1}{\n', 1],
+])('%s', async (_, text, bad) => {
+  const inputPath = join(folder, 'in');
+  writeFileSync(inputPath, text);
+  const paths = { inputPath, outputPath: join(out, 'out'), rejectsPath: join(out, 'rejects') };
+  const { rejected } = await begin({ ...JOB, ...paths, format: 'ndjson', fields: 'a[*]' });
+  expect(rejected).toBe(bad);
+});
+
+test('an input comes whole in pieces of any size, packed or not, from any offset', async () => {
+  const path = join(folder, 'in');
+  const text = 'email\nann@example.com\n';
+  const inPieces = (bytes: number): Decode =>
+    async function* (chunks) {
+      for await (const chunk of chunks)
+        for (let at = 0; at < chunk.length; at += bytes) yield chunk.subarray(at, at + bytes);
+    };
+  for (const content of [text, gzipSync(text)])
+    for (const decode of [undefined, inPieces(1), inPieces(2), inPieces(9)])
+      for (let offset = 0; offset <= text.length; offset++) {
+        writeFileSync(path, content);
+        const input = await Input.open(path, decode);
+        if (offset > 0) await input.seek(offset);
+        let found = '';
+        for (let next = await input.read(); next !== undefined; next = await input.read())
+          found += next;
+        expect(found).toBe(text.slice(offset));
+      }
+});
+
+/** Calls `before` before each operation on a file that changes something. Ends with the test. */
+async function watch(before: () => void): Promise<void> {
+  const file = await fs.open(folder);
+  const kind: FileHandle = Object.getPrototypeOf(file);
+  await file.close();
+  const spied = <T extends object>(target: T, names: (keyof T & string)[]) => {
+    for (const name of names) {
+      const own = target[name] as (...given: unknown[]) => unknown;
+      Object.assign(target, {
+        async [name](...given: unknown[]) {
+          before();
+          return own.apply(this, given);
+        },
+      });
+      onTestFinished(() => void Object.assign(target, { [name]: own }));
+    }
+  };
+  spied(fs, ['open', 'rename', 'rm']);
+  spied(kind, ['write', 'writeFile', 'truncate', 'datasync', 'sync']);
+  syncBuiltinESMExports();
+  onTestFinished(() => syncBuiltinESMExports());
+}
+
+const ROWS = 2_100;
+/** In the second block. */
+const isBad = (i: number) => i > 2_000 && i % 45 === 0;
+const FORMS = {
+  csv: {
+    input: (i: number) => (isBad(i) ? `${i}` : `${i},ann${i}@example.com`),
+    lines: (rows: string[]) => rows.map((row) => `${row}\n`).join(''),
+    head: 'id,email\n',
+    fault: ',,has 1 cell instead of 2',
+  },
+  json: {
+    input: (i: number) => `{"id":${i},"email":${isBad(i) ? 7 : `"ann${i}@example.com"`}}`,
+    lines: (rows: string[]) => `\n${rows.join(',\n')}\n]\n`,
+    head: '[',
+    fault: ',email,"is a number, not a string"',
+  },
+};
+
+describe.each(['out.csv', 'out.json.gz'])('a run to %s with bad rows', (name) => {
+  const format = name.split('.')[1] as keyof typeof FORMS;
+  const { input, lines, head, fault } = FORMS[format];
+  const indexes = Array.from({ length: ROWS }, (_, i) => i);
+  const bad = indexes.filter(isBad);
+  const good = indexes.filter((i) => !isBad(i));
+  const whole = {
+    [name]: head + lines(good.map((i) => input(i).replace('.com', '.com_tok'))),
+    rejects: `line,field,reason\n${bad.map((i) => `${i + 2}${fault}\n`).join('')}`,
+    bad: head + lines(bad.map(input)),
+  };
+  let job: Job;
+  beforeEach(() => {
+    const inputPath = join(folder, 'in');
+    writeFileSync(inputPath, head + lines(indexes.map(input)));
+    const paths = { rejectsPath: join(out, 'rejects'), rejectedRowsPath: join(out, 'bad') };
+    job = { ...JOB, ...paths, format, inputPath, outputPath: join(out, name) };
+    // Each block is saved.
+    let ms = 0;
+    vi.spyOn(performance, 'now').mockImplementation(() => (ms += 1_000));
+  });
+
+  const run = (isResume: boolean) => begin({ ...job, isResume });
+  const files = () =>
+    Object.fromEntries(
+      readdirSync(out).map((one) => {
+        const bytes = readFileSync(join(out, one));
+        return [one, (one.endsWith('.gz') ? gunzipSync(bytes) : bytes).toString()];
+      }),
+    );
+
+  /** Begins, or goes on, and ends with what an undisturbed run would have written and told. */
+  async function ends(isResume: boolean): Promise<void> {
+    const { rows, values, rejected, replaced, is_complete: isComplete } = await run(isResume);
+    const counts = { rows: ROWS, values: good.length, rejected: bad.length };
+    expect({ rows, values, rejected, isComplete }).toEqual({ ...counts, isComplete: true });
+    expect(replaced).toEqual([['email', good.length]]);
+    expect(files()).toEqual(whole);
+  }
+
+  /** The files before each operation of a whole run. */
+  async function states(): Promise<string[]> {
+    const found: string[] = [];
+    let isOver = false;
+    await watch(() => {
+      if (isOver) return;
+      found.push(join(folder, `state ${found.length}`));
+      cpSync(out, found.at(-1)!, { recursive: true });
+    });
+    await ends(false);
+    isOver = true;
+    return found;
+  }
+
+  function restore(state?: string): void {
+    rmSync(out, { recursive: true });
+    if (state === undefined) mkdirSync(out);
+    else cpSync(state, out, { recursive: true });
+  }
+
+  test('is ended by --resume, before whatever operation on a file it was killed', async () => {
+    for (const state of await states()) {
+      restore(state);
+      const left = files();
+      if (name in left && !(`${name}.checkpoint` in left)) expect(left).toMatchObject(whole);
+      else await ends(true);
+    }
+  });
+
+  test('that fails at an operation on a file leaves what --resume ends, or nothing', async () => {
+    const begun = (await states()).map((state) => [undefined, state] as const);
+    let left = 0;
+    await watch(() => {
+      if (--left === 0) throw Object.assign(new Error(), { code: 'ENOSPC' });
+    });
+    const middle = begun[begun.length >> 1]![1];
+    for (const from of [undefined, middle])
+      for (let at = 1; ; at++) {
+        restore(from);
+        left = at;
+        const error = await run(from !== undefined).catch((one) => one);
+        if (left > 0) break;
+        left = 0;
+        // A failure may come after the last file has its name.
+        if (!(`${name}.checkpoint` in files()) && name in files()) expect(files()).toEqual(whole);
+        else if (from !== undefined || (error instanceof RunFailure && error.isResumable)) {
+          expect(Object.keys(files())).toContain(`${name}.checkpoint`);
+          await ends(true);
+        } else {
+          expect(files()).toEqual({});
+          await ends(false);
+        }
+      }
+  });
+});
