@@ -246,7 +246,7 @@ export interface ClientsState {
 }
 
 /** What a list of clients and the page of a client show. */
-interface ClientFacts {
+export interface ClientFacts {
   readonly client_id: string;
   readonly name: string;
   readonly can_tokenize: boolean;

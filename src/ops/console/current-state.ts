@@ -1,5 +1,6 @@
 import type {
   ClientDetail,
+  ClientFacts,
   ClientState,
   ClientsState,
   ConsoleState,
@@ -37,6 +38,12 @@ const LIMITS: Record<Right, readonly (readonly [name: Limit, words: string])[]> 
   can_lookup: [['lookup_limit', 'Look-ups per second']],
 };
 const RIGHTS = Object.keys(LIMITS) as Right[];
+
+/** What a list of clients and the page of a client show. */
+const SHOWN = [
+  ...(['client_id', 'name', 'can_tokenize', 'can_detokenize', 'can_lookup'] as const),
+  ...(['token_mode', 'space'] as const),
+] as const;
 
 /** Facts that the process knows without the database. */
 export interface Facts {
@@ -122,16 +129,20 @@ export class CurrentState {
     return stored && tagOf(stored.document) === tag ? stored.document : null;
   }
 
+  #factsOf(client: Client): ClientFacts {
+    const facts = Object.fromEntries(SHOWN.map((name) => [name, client[name]]));
+    const strings = this.#options.sampler.stringsOf(client.client_id);
+    return { ...(facts as Pick<Client, (typeof SHOWN)[number]>), strings };
+  }
+
   async #detailOf(client: Client, deadlineMs: number): Promise<ClientDetail> {
     const { vault, sampler, facts, policy } = this.#options;
     const { client_id: clientId } = client;
     const apiKeys = await vault.apiKeys.list(clientId, deadlineMs);
     const limits = RIGHTS.filter((right) => client[right]).flatMap((right) => LIMITS[right]);
     return {
-      ...{ client_id: clientId, name: client.name, token_mode: client.token_mode },
-      ...{ can_tokenize: client.can_tokenize, can_detokenize: client.can_detokenize },
-      ...{ can_lookup: client.can_lookup, space: client.space, sees: policy.seenBy(client) },
-      strings: sampler.stringsOf(clientId),
+      ...this.#factsOf(client),
+      sees: policy.seenBy(client),
       created_at: client.created_at.toISOString(),
       disabled_at: client.disabled_at?.toISOString() ?? null,
       time_to_live_s: client.time_to_live_s,
@@ -230,19 +241,13 @@ export class CurrentState {
       // The vault learns of a use only after up to a minute.
       const lastUsedAt = requestsPerS ? now : (use?.last_used_at ?? null);
       return {
-        client_id: client.client_id,
-        name: client.name,
+        ...this.#factsOf(client),
         isDisabled: client.disabled_at !== null,
-        can_tokenize: client.can_tokenize,
-        can_detokenize: client.can_detokenize,
-        token_mode: client.token_mode,
         liveApiKeys: use?.liveApiKeys ?? 0,
         last_used_at: lastUsedAt?.toISOString() ?? null,
         requestsPerS,
         limitPerS: limitOf(client, facts),
-        ...{ can_lookup: client.can_lookup, space: client.space },
         sees: policy.seenInShort(client),
-        strings: sampler.stringsOf(client.client_id),
       };
     });
     states.sort(byLastUse);
