@@ -131,8 +131,9 @@ function read(name: SettingName, text: string): unknown {
   const { accepts, nullMeans, read } = CLIENT_SETTINGS[name];
   const isNull = nullMeans !== undefined && text === wordOfNull(name);
   const found = read(isNull ? null : jsonOf(name, text));
+  if (found !== undefined) return found;
   // The service says which character is not safe.
-  if (found !== undefined || unsafeCharacter(text) !== undefined) return found ?? text;
+  if (unsafeCharacter(text) !== undefined) return text;
   const words = name === 'time_to_live_s' ? 'a time like 30m, 12h or 90d, up to 10000d' : accepts;
   throw new InvalidArgumentError(`It must be ${words.replace('; or null', '')}.`);
 }
