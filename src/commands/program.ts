@@ -93,7 +93,7 @@ function addOpenApi(program: Command): void {
     .action(async ({ interfaceVersion, admin }) => {
       const settings = config();
       if (admin) {
-        const { adminDocumentText } = await import('../ops/admin/openapi.ts');
+        const { adminDocumentText } = await import('../ops/admin/document.ts');
         return void process.stdout.write(adminDocumentText(settings));
       }
       const { HOST, PORT, tls, INTERFACE_VERSION } = settings;

@@ -1,12 +1,18 @@
 import type { IncomingMessage } from 'node:http';
 import { isWellFormed } from '../http/guards.ts';
-import { Refusal } from './server.ts';
+import { BEARER } from '../service/authenticator.ts';
+import { refusal } from './errors.ts';
 import { Secret, Sessions, Tries } from './sessions.ts';
+import type { OpsContext } from './web.ts';
 
-export const BEARER = /^bearer +([^\s]+)$/i;
 /** Loopback names, with an optional port. */
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i;
 const SESSION_MS = 12 * 3_600_000;
+
+/** The token of a request; undefined: it has none. */
+export function bearerOf({ headers }: IncomingMessage): string | undefined {
+  return BEARER.exec(headers.authorization ?? '')?.[1];
+}
 
 /** Decides which requests the ops listener answers. */
 export class Access {
@@ -37,28 +43,26 @@ export class Access {
    */
   checkHost(request: IncomingMessage): void {
     if (this.sessions === undefined && !LOOPBACK.test(request.headers.host ?? '')) {
-      throw new Refusal(
-        421,
+      throw refusal(
         'misdirected',
         'Without OPS_TOKEN this listener answers only to localhost, 127.0.0.1 and [::1] in the Host header. Use one of them, or set OPS_TOKEN.',
       );
     }
     if (!isWellFormed(request)) {
-      throw new Refusal(400, 'bad_request', 'Send one Host header with a name and a port.');
+      throw refusal('bad_request', 'Send one Host header with a name and a port.');
     }
   }
 
-  isAllowed({ headers }: IncomingMessage): boolean {
-    if (this.sessions === undefined || this.sessions.find(headers)) return true;
-    const token = BEARER.exec(headers.authorization ?? '')?.[1];
+  isAllowed(c: OpsContext): boolean {
+    if (this.sessions === undefined || this.sessions.find(c)) return true;
+    const token = bearerOf(c.env.incoming);
     return token !== undefined && this.isToken(token);
   }
 
   /** @throws Refusal */
-  checkAllowed(request: IncomingMessage): void {
-    if (!this.isAllowed(request)) {
-      throw new Refusal(401, 'unauthorized', 'Send the OPS_TOKEN as a bearer token, or sign in.');
-    }
+  checkAllowed(c: OpsContext): void {
+    if (!this.isAllowed(c))
+      throw refusal('unauthorized', 'Send the OPS_TOKEN as a bearer token, or sign in.');
   }
 }
 
@@ -71,8 +75,7 @@ export function checkSameOrigin({ headers, socket }: IncomingMessage): void {
   const own = `${'encrypted' in socket ? 'https' : 'http'}://${host?.toLowerCase()}`;
   const isOwn =
     site === undefined ? origin === undefined || origin === own : site === 'same-origin';
-  if (!isOwn)
-    throw new Refusal(403, 'cross_origin', 'Only pages of this listener may send this request.');
+  if (!isOwn) throw refusal('cross_origin', 'Only pages of this listener may send this request.');
 }
 
 /**
@@ -94,6 +97,6 @@ export function checkNotEmbedded(request: IncomingMessage): void {
 export function checkIsPage(request: IncomingMessage): void {
   const { origin, 'sec-fetch-site': site } = request.headers;
   if (origin === undefined && site === undefined)
-    throw new Refusal(403, 'cross_origin', 'A session is for the console: send a token instead.');
+    throw refusal('cross_origin', 'A session is for the console: send a token instead.');
   checkSameOrigin(request);
 }

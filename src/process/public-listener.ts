@@ -1,5 +1,6 @@
 import type { Server as HttpServer } from 'node:http';
 import { Server } from 'node:net';
+import { type Duplex, duplexPair } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import { Descriptors } from '../http/connections.ts';
@@ -115,6 +116,14 @@ export class PublicListener {
   /** What the console shows of it. */
   get shown(): { readonly recent: RecentRequests; readonly policies: PolicyFollower } {
     return { recent: this.#context.recent, policies: this.#parts.policies };
+  }
+
+  /** Opens a connection from within the process, with all bounds of the listener. */
+  connect(remoteAddress: string | undefined): Duplex {
+    const [near, far] = duplexPair();
+    const ready = 'setSecureContext' in this.#server ? 'secureConnection' : 'connection';
+    this.#server.emit(ready, Object.assign(far, { remoteAddress }));
+    return near;
   }
 
   /** Makes the audit log check whether its file was renamed. */

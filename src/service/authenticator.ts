@@ -24,7 +24,7 @@ const MAX_AGE_MS = 4_000;
 const MISS_INTERVAL_MS = 250;
 /** Requests that wait for the database, or for a JWT to be verified. */
 const MAX_WAITING = 1_000;
-const BEARER = /^bearer +([^\s]+)$/i;
+export const BEARER = /^bearer +([^\s]+)$/i;
 const NO_API_KEY = 'not an API key, or mistyped: an API key has 38 characters';
 
 interface Entry extends Caller {

@@ -94,7 +94,7 @@ describe('the events of a service', () => {
   test('are for 20 readers, and for another when one has left', async () => {
     const readers = await Promise.all(Array.from({ length: 20 }, () => open(service)));
     const refused = await ask(`${service.opsUrl}/console/events`);
-    expect([refused.status, JSON.parse(refused.text).error]).toEqual([503, 'too_many']);
+    expect([refused.status, JSON.parse(refused.text).error]).toEqual([503, 'overloaded']);
     readers[0]!.close();
     await until(async () => (await open(service)).status === 200, 'a place');
   });

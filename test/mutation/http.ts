@@ -436,22 +436,4 @@ export const HTTP: readonly Mutant[] = [
     tests: ['http/protocol.test.ts'],
     name: 'asked to go on',
   },
-  {
-    id: 'admin-version',
-    file: 'ops/admin/routes.ts',
-    old: 'patternOf(ADMIN_PATH + path)',
-    new: "patternOf('/admin/\\\\w+' + path)",
-    promise: 'An admin path has one spelling.',
-    tests: ['http/admin-api.test.ts'],
-    name: 'a path has one spelling',
-  },
-  {
-    id: 'admin-dot',
-    file: 'ops/admin/routes.ts',
-    old: ".replaceAll('.', '\\\\.')",
-    new: '',
-    promise: 'A dot in an admin path is a dot.',
-    tests: ['http/admin-api.test.ts'],
-    name: 'a path has one spelling',
-  },
 ];

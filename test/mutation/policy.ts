@@ -236,8 +236,8 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'audit-path-told',
     file: 'ops/admin/api.ts',
-    old: 'if (named !== undefined) done.target = await this.#options.idOf(named);',
-    new: 'if (named !== undefined) done.target = named;',
+    old: "if (named !== '') act.target = await idOf(named);",
+    new: "if (named !== '') act.target = named;",
     promise: 'No text of a path is in a log.',
     tests: ['http/admin-api.test.ts'],
     name: 'each act is in the log',

@@ -24,9 +24,16 @@ export function ask(
   method = 'GET',
   headers: Record<string, string> = {},
   body?: string | Uint8Array,
+  localAddress?: string,
 ): Promise<OpsAnswer> {
   return new Promise((resolve, reject) => {
-    const sent = request(url, { method, headers, agent: false }, (response) => {
+    const options = {
+      method,
+      headers,
+      agent: false,
+      ...(localAddress && { localAddress }),
+    } as const;
+    const sent = request(url, options, (response) => {
       let text = '';
       response.on('data', (chunk) => {
         text += chunk;

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { TICKET_HEADER } from '#console';
+import { type SignedIn, TICKET_HEADER } from '#console';
 import type { AdminToken } from '../../options.ts';
-import { BEARER, checkIsPage, checkSameOrigin } from '../access.ts';
+import { bearerOf, checkIsPage, checkSameOrigin } from '../access.ts';
+import { refusal } from '../errors.ts';
 import { Secret, Sessions, Tries } from '../sessions.ts';
-import { isReading } from './call.ts';
-import { refusal } from './errors.ts';
+import { isReading, type OpsContext } from '../web.ts';
 
 /** A browser that is left open must not stay an administrator. */
 const SESSION_MS = 3_600_000;
@@ -36,14 +36,14 @@ export class AdminAccess {
    * The name of the caller's token.
    * @throws Refusal unauthorized, too_many or cross_origin
    */
-  nameOf(request: IncomingMessage): string {
-    const { headers, socket } = request;
-    const token = BEARER.exec(headers.authorization ?? '')?.[1];
-    if (token !== undefined) return this.check(token, socket.remoteAddress);
-    const session = this.sessions.find(headers);
+  nameOf(c: OpsContext): string {
+    const { incoming } = c.env;
+    const token = bearerOf(incoming);
+    if (token !== undefined) return this.check(token, incoming.socket.remoteAddress);
+    const session = this.sessions.find(c);
     if (session === undefined)
       throw refusal('unauthorized', 'Send a token of ADMIN_TOKEN as bearer token.');
-    this.#checkPage(request, session);
+    this.#checkPage(incoming, session);
     return session.name;
   }
 
@@ -65,17 +65,17 @@ export class AdminAccess {
   }
 
   /** Begins a session. */
-  begin(name: string) {
-    return this.sessions.begin({ name, tickets: new Set() });
+  begin(c: OpsContext, name: string): SignedIn {
+    return this.sessions.begin(c, { name, tickets: new Set() });
   }
 
   /**
    * A ticket for one request of the session.
    * @throws Refusal unauthorized or cross_origin
    */
-  ticket(request: IncomingMessage): string {
-    checkIsPage(request);
-    const session = this.sessions.find(request.headers);
+  ticket(c: OpsContext): string {
+    checkIsPage(c.env.incoming);
+    const session = this.sessions.find(c);
     if (session === undefined)
       throw refusal('unauthorized', 'Sign in with a token of ADMIN_TOKEN.');
     const { tickets } = session;

@@ -6,7 +6,6 @@ import type {
   KeysState,
   KeyVersionState,
   PolicyDetail,
-  VaultState,
 } from '#console';
 import {
   type Client,
@@ -31,23 +30,22 @@ import type { Sampler } from './sampler.ts';
 const FRESH_FOR_MS = 1_000;
 const PATIENCE_MS = 3_000;
 const MAX_SHOWN_CLIENTS = 200;
+
 /** Facts that the process knows without the database. */
 export interface Facts {
-  readonly startedAt: Date;
-  readonly version: string;
-  readonly interfaceVersion: string;
+  readonly fixed: Pick<
+    ConsoleState,
+    'startedAt' | 'serviceUrl' | 'version' | 'interfaceVersion' | 'hasAdmin'
+  >;
   readonly database: 'embedded' | 'postgres';
   readonly limits: DefaultLimits;
   /** undefined: no license is required. */
   readonly licenseDaysLeft: (() => number) | undefined;
-  readonly hasAdmin: boolean;
   /** undefined: HTTP in clear. */
   readonly certificateExpires: (() => Date) | undefined;
 }
 
 interface CurrentStateOptions {
-  /** Address of the public listener. */
-  readonly url: string;
   readonly facts: Facts;
   readonly vault: Vault;
   readonly keys: KeyringFollower;
@@ -117,10 +115,8 @@ export class CurrentState {
     const apiKeys = await vault.apiKeys.list(clientId, deadlineMs);
     const names = RIGHT_NAMES.filter((right) => client[right]).flatMap((right) => LIMITS_OF[right]);
     return {
-      ...{ client_id: clientId, name: client.name, token_mode: client.token_mode },
-      ...{ can_tokenize: client.can_tokenize, can_detokenize: client.can_detokenize },
-      ...{ can_lookup: client.can_lookup, space: client.space, sees: policy.seenBy(client) },
-      strings: sampler.stringsOf(clientId),
+      ...this.#everywhere(client),
+      sees: policy.seenBy(client),
       created_at: client.created_at.toISOString(),
       disabled_at: client.disabled_at?.toISOString() ?? null,
       time_to_live_s: client.time_to_live_s,
@@ -139,24 +135,31 @@ export class CurrentState {
     };
   }
 
+  /** What a list of clients and the page of a client show. */
+  #everywhere(client: Client) {
+    return {
+      ...{ client_id: client.client_id, name: client.name, token_mode: client.token_mode },
+      ...{ can_tokenize: client.can_tokenize, can_detokenize: client.can_detokenize },
+      ...{ can_lookup: client.can_lookup, space: client.space },
+      strings: this.#options.sampler.stringsOf(client.client_id),
+    };
+  }
+
   async #ask(): Promise<ConsoleState> {
-    const { url, facts, sampler, policy } = this.#options;
+    const { facts, sampler, policy, sizes } = this.#options;
     const isUp = await this.#health.isDatabaseUp();
     const deadlineMs = performance.now() + PATIENCE_MS;
     const ifUp = <T>(part: (deadlineMs: number) => Promise<T>) =>
       isUp ? part(deadlineMs).catch(() => null) : null;
     const [vault, keys, clients] = await Promise.all([
-      ifUp(() => this.#vault()),
+      ifUp(async () => ({ ...(await sizes.read()), growth: sizes.growth })),
       ifUp((deadlineMs) => this.#keys(deadlineMs)),
       ifUp((deadlineMs) => this.#clients(deadlineMs)),
     ]);
     const expiresAt = facts.certificateExpires?.();
     return {
+      ...facts.fixed,
       at: new Date().toISOString(),
-      startedAt: facts.startedAt.toISOString(),
-      serviceUrl: url,
-      version: facts.version,
-      interfaceVersion: facts.interfaceVersion,
       database: { kind: facts.database, isUp, isSafe: sampler.isDatabaseSafe },
       license: facts.licenseDaysLeft ? { daysLeft: facts.licenseDaysLeft() } : null,
       certificate: expiresAt ? { expires_at: expiresAt.toISOString() } : null,
@@ -165,13 +168,7 @@ export class CurrentState {
       keys: keys && { ...keys, versions: sharesOf(keys.versions, vault?.records ?? null) },
       clients,
       policy: policy.state,
-      hasAdmin: facts.hasAdmin,
     };
-  }
-
-  async #vault(): Promise<VaultState> {
-    const { sizes } = this.#options;
-    return { ...(await sizes.read()), growth: sizes.growth };
   }
 
   async #keys(deadlineMs: number): Promise<KeysState> {
@@ -220,19 +217,13 @@ export class CurrentState {
       // The vault learns of a use only after up to a minute.
       const lastUsedAt = requestsPerS ? now : (use?.last_used_at ?? null);
       return {
-        client_id: client.client_id,
-        name: client.name,
+        ...this.#everywhere(client),
         isDisabled: client.disabled_at !== null,
-        can_tokenize: client.can_tokenize,
-        can_detokenize: client.can_detokenize,
-        token_mode: client.token_mode,
         liveApiKeys: use?.liveApiKeys ?? 0,
         last_used_at: lastUsedAt?.toISOString() ?? null,
         requestsPerS,
         limitPerS: limitOf(client, facts),
-        ...{ can_lookup: client.can_lookup, space: client.space },
         sees: policy.seenInShort(client),
-        strings: sampler.stringsOf(client.client_id),
       };
     });
     states.sort(byLastUse);
@@ -257,15 +248,13 @@ export function sharesOf(
   records: number | null,
 ): KeyVersionState[] {
   const all = versions.reduce((sum, version) => sum + (version.records ?? 0), 0);
-  let countedBefore = 0;
-  let givenBefore = 0;
+  let counted = 0;
+  const given = () => (all === 0 ? 0 : Math.round((records! * counted) / all));
   return versions.map((version) => {
     if (records === null || version.records === null) return { ...version, records: null };
-    countedBefore += version.records;
-    const given = all === 0 ? 0 : Math.round((records * countedBefore) / all);
-    const share = given - givenBefore;
-    givenBefore = given;
-    return { ...version, records: share };
+    const before = given();
+    counted += version.records;
+    return { ...version, records: given() - before };
   });
 }
 

@@ -10,8 +10,7 @@ import {
   OperatorError,
   operatorError,
   PerhapsDone,
-} from '../../errors.ts';
-import { Refusal } from '../server.ts';
+} from '../errors.ts';
 
 /** Every error of the admin API. A test compares docs/operating/admin-api.md with it. */
 export const ADMIN_ERRORS = {
@@ -39,7 +38,20 @@ export const ADMIN_ERRORS = {
   overloaded: { status: 503, when: 'too many requests are under way, or the process is draining' },
 } as const;
 
-type AdminErrorCode = keyof typeof ADMIN_ERRORS;
+export type AdminErrorCode = keyof typeof ADMIN_ERRORS;
+
+/** A refused request. The message tells the caller what to do. */
+export class Refusal extends Error {
+  readonly status: number;
+  /** The reason, for programs. */
+  readonly code: string;
+
+  constructor(status: number, code: string, message: string) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
 
 export function refusal(code: AdminErrorCode, message: string): Refusal {
   return new Refusal(ADMIN_ERRORS[code].status, code, message);
@@ -48,7 +60,7 @@ export function refusal(code: AdminErrorCode, message: string): Refusal {
 /** PostgreSQL: the role lacks a right. */
 const NOT_ALLOWED = '42501';
 
-/** The answer for any error of a request. */
+/** The response to any error of a request. */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   if (error instanceof CallerError) {
