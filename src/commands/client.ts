@@ -1,20 +1,22 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import {
   CLIENT_SETTINGS,
+  type Client,
   type ClientSettings,
   DEFAULT_SETTINGS,
   LIMIT_COLUMNS,
   RIGHT_NAMES,
+  type RightName,
   SETTING_NAMES,
   type SettingName,
   TOKEN_MODES,
+  wordsOf,
 } from '../client-settings.ts';
 import { parseRate } from '../config/setting.ts';
 import { createClient, issueApiKey, listClients, updateClient } from '../service/clients.ts';
 import type { Vault } from '../service/vault.ts';
-import { unsafeCharacter } from '../terminal.ts';
+import { shown, unsafeCharacter } from '../terminal.ts';
 import { restate } from '../types.ts';
-import { canText, describe, headingOf, mayText, rateText, timeToLiveText } from './client-text.ts';
 import {
   acting,
   command,
@@ -75,7 +77,8 @@ function addUpdate(client: Command): void {
 }
 
 const CLIENT = 'its name or id';
-const OPERATIONS = RIGHT_NAMES.map((right) => right.slice('can_'.length));
+const operationOf = (right: RightName) => right.slice('can_'.length);
+const OPERATIONS = RIGHT_NAMES.map(operationOf);
 /** What an option takes; a number for those that are not here. */
 const ARGUMENTS: Partial<Record<SettingName, string>> = {
   ...{ name: 'name', token_mode: 'mode', time_to_live_s: 'time', space: 'name', subject: 'claim' },
@@ -131,8 +134,9 @@ function read(name: SettingName, text: string): unknown {
   const { accepts, nullMeans, read } = CLIENT_SETTINGS[name];
   const isNull = nullMeans !== undefined && text === wordOfNull(name);
   const found = read(isNull ? null : jsonOf(name, text));
+  if (found !== undefined) return found;
   // The service says which character is not safe.
-  if (found !== undefined || unsafeCharacter(text) !== undefined) return found ?? text;
+  if (unsafeCharacter(text) !== undefined) return text;
   const words = name === 'time_to_live_s' ? 'a time like 30m, 12h or 90d, up to 10000d' : accepts;
   throw new InvalidArgumentError(`It must be ${words.replace('; or null', '')}.`);
 }
@@ -184,7 +188,7 @@ async function list(vault: Vault, options: OutputOptions): Promise<void> {
 }
 
 const HEADINGS = [
-  ...['CLIENT', 'NAME', 'CAN', ...LIMIT_COLUMNS.map(headingOf)],
+  ...['CLIENT', 'NAME', 'CAN', ...LIMIT_COLUMNS.map((column) => wordsOf(column).toUpperCase())],
   ...['TOKENS', 'TIME TO LIVE', 'SPACE', 'CREATED', 'LAST USED', 'DISABLED'],
 ];
 
@@ -199,4 +203,51 @@ async function update(vault: Vault, named: string, options: ClientOptions) {
 async function disable(vault: Vault, named: string, options: OutputOptions) {
   const client = await updateClient(vault, named, { disabled: true });
   return printDone(options, client, `${describe(client)}\nIts API keys stop working within 5 s.`);
+}
+
+type Permissions = Pick<Client, RightName>;
+
+/** @param clientId for a name that a shell would not take as one word */
+function mayText(
+  may: Permissions & Pick<Client, 'subject'>,
+  name: string,
+  clientId: string,
+): string {
+  if (!(may.can_tokenize && may.can_detokenize)) return canText(may);
+  const word = /^[\w.-]+$/.test(name) ? name : clientId;
+  const credential = may.subject === null ? 'its API key turns' : 'its JWTs turn';
+  return `tokenize and detokenize: ${credential} tokens back into values
+         to allow less: standin client update ${word} --can tokenize`;
+}
+
+function describe(client: Client): string {
+  const state =
+    client.disabled_at === null ? 'enabled' : `disabled since ${time(client.disabled_at)}`;
+  const limits = LIMIT_COLUMNS.map(
+    (column) => `${wordsOf(column).toLowerCase()} ${rateText(client[column])}`,
+  );
+  const jwt = client.subject === null ? '' : `, subject ${shown(client.subject)}`;
+  return `${client.client_id}  ${shown(client.name)}: ${state}${jwt}, can ${canText(client)}, ${limits.join(', ')}, ${client.token_mode} tokens, time to live ${timeToLiveText(client.time_to_live_s)}`;
+}
+
+function canText(client: Permissions): string {
+  return RIGHT_NAMES.filter((right) => client[right]).map(operationOf).join(',');
+}
+
+function rateText(rateLimit: number | null): string {
+  if (rateLimit === null) return 'default';
+  return rateLimit === 0 ? 'none' : `${rateLimit}/s`;
+}
+
+const UNITS_S = [
+  ['d', 86_400],
+  ['h', 3_600],
+  ['m', 60],
+] as const;
+
+/** In the form that the options accept. */
+function timeToLiveText(timeToLiveS: number | null): string {
+  if (timeToLiveS === null) return 'for ever';
+  const unit = UNITS_S.find(([, seconds]) => timeToLiveS % seconds === 0);
+  return unit === undefined ? `${timeToLiveS}s` : `${timeToLiveS / unit[1]}${unit[0]}`;
 }

@@ -15,47 +15,36 @@ const limitList = (count: string, seconds: string): string => {
   return `^${item}(, ${item})*$`;
 };
 
+const always = (description: string, schema: Schema, example: unknown) => ({
+  ...{ description, schema, required: true as const, example },
+});
+
 export const HEADERS = {
-  'X-Request-Id': {
-    description: 'Identifies the request in the log of the service.',
-    schema: { type: 'string', format: 'uuid' },
-    required: true,
-    example: '63dc01d5-b356-45b6-8fc3-4853079f7d45',
-  },
-  'Cache-Control': {
-    description: 'Caches must not keep the answer.',
-    schema: { type: 'string', const: 'no-store' },
-    required: true,
-    example: 'no-store',
-  },
-  'X-Content-Type-Options': {
-    description: 'The body is JSON, whatever it looks like.',
-    schema: { type: 'string', const: 'nosniff' },
-    required: true,
-    example: 'nosniff',
-  },
-  'Retry-After': {
-    description: 'Seconds to wait.',
-    schema: { type: 'integer', minimum: 1 },
-    required: true,
-    example: 1,
-  },
-  'WWW-Authenticate': {
-    description: 'RFC 6750; with `error` and what is wrong, when a credential was sent.',
-    schema: {
+  'X-Request-Id': always(
+    'Identifies the request in the log of the service.',
+    { type: 'string', format: 'uuid' },
+    '63dc01d5-b356-45b6-8fc3-4853079f7d45',
+  ),
+  'Cache-Control': always(
+    'Caches must not keep the answer.',
+    { type: 'string', const: 'no-store' },
+    'no-store',
+  ),
+  'X-Content-Type-Options': always(
+    'The body is JSON, whatever it looks like.',
+    { type: 'string', const: 'nosniff' },
+    'nosniff',
+  ),
+  'Retry-After': always('Seconds to wait.', { type: 'integer', minimum: 1 }, 1),
+  'WWW-Authenticate': always(
+    'RFC 6750; with `error` and what is wrong, when a credential was sent.',
+    {
       type: 'string',
       pattern: '^Bearer realm="standin"(, error="invalid_token", error_description="[^"]+")?$',
     },
-    required: true,
-    example:
-      'Bearer realm="standin", error="invalid_token", error_description="no Bearer before the API key"',
-  },
-  Allow: {
-    description: 'The methods of the path.',
-    schema: { type: 'string' },
-    required: true,
-    example: 'POST',
-  },
+    'Bearer realm="standin", error="invalid_token", error_description="no Bearer before the API key"',
+  ),
+  Allow: always('The methods of the path.', { type: 'string' }, 'POST'),
   'RateLimit-Policy': {
     description:
       'The limits of the client for this operation: `q` requests (of `unknown-tokens`: tokens) in `w` seconds. Limits that are off are not listed.',
@@ -68,12 +57,11 @@ export const HEADERS = {
     schema: { type: 'string', pattern: limitList('r', 't') },
     example: '"detokenize";r=499;t=1',
   },
-  ETag: {
-    description: 'Identifies the policy, for If-Match.',
-    schema: { type: 'string', pattern: '^"[0-9a-f]{64}"$' },
-    required: true,
-    example: `"${'0123456789abcdef'.repeat(4)}"`,
-  },
+  ETag: always(
+    'Identifies the policy, for If-Match.',
+    { type: 'string', pattern: '^"[0-9a-f]{64}"$' },
+    `"${'0123456789abcdef'.repeat(4)}"`,
+  ),
   'Preference-Applied': {
     description: 'RFC 7240: the answer may have places that stay as they were sent.',
     schema: { type: 'string', const: 'handling=lenient' },

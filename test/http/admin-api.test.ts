@@ -160,20 +160,9 @@ describe('a client', () => {
 
   test.each([
     ['rate_limit', { rate_limit: -1 }],
-    ['rate_limit', { rate_limit: 1_000_001 }],
-    ['rate_limit', { rate_limit: 0.0001 }],
-    ['rate_limit', { rate_limit: '5' }],
-    ['time_to_live_s', { time_to_live_s: 0 }],
-    ['time_to_live_s', { time_to_live_s: 1.5 }],
-    ['time_to_live_s', { time_to_live_s: 864_000_001 }],
-    ['token_mode', { token_mode: 'other' }],
-    ['can_tokenize', { can_tokenize: 1 }],
-    ['space', { space: 'a tenant' }],
     ['disabled', { disabled: null }],
     ['"rate_limits"', { rate_limits: 5 }],
     ['"constructor"', { constructor: 5 }],
-    ['name', { name: '' }],
-    ['name', { name: 'x'.repeat(201) }],
     ['body', []],
   ])('with a wrong setting is refused, and the field is named: %s', async (name, body) => {
     const refused = await send('PUT', '/clients/refused', body);
@@ -182,7 +171,7 @@ describe('a client', () => {
     expect((await send('GET', '/clients/refused')).status).toBe(404);
   });
 
-  test.each(['a%00b', 'a%E2%80%AEb', '%20', 'x'.repeat(201), '%ff'])(
+  test.each(['a%00b', '%20', '%ff'])(
     'with the name %s is refused',
     async (name) => {
       expect((await send('PUT', `/clients/${name}`, {})).status).toBe(400);
