@@ -3,12 +3,10 @@ import { finished } from 'node:stream/promises';
 import { Hono, type MiddlewareHandler } from 'hono';
 import { etag } from 'hono/etag';
 import { methodNotAllowed } from 'hono/method-not-allowed';
-import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { endConnection } from '../http/connections.ts';
 import { createListener } from '../http/listener.ts';
 import { refuseUnparsed } from '../http/parser-errors.ts';
 import { inTurn } from '../http/pipelining.ts';
-import { originForm } from '../http/routes.ts';
 import type { Metrics } from '../metrics.ts';
 import type { ByteBudget } from '../service/limits/byte-budget.ts';
 import type { TlsPem } from '../types.ts';
@@ -84,7 +82,8 @@ async function respond(
   outgoing: ServerResponse,
 ): Promise<void> {
   const { url, method, headers } = incoming;
-  const request = new Request(`http://ops${originForm(url!)}`, {
+  const query = url!.split('?').slice(1).join('?');
+  const request = new Request(`http://ops/?${query}`, {
     // Fetch knows no TRACE, and no route has it.
     method: method === 'HEAD' ? 'GET' : method === 'TRACE' ? 'OPTIONS' : method!,
     // Only what Hono itself reads.
@@ -97,13 +96,15 @@ async function respond(
 }
 
 function opsApp({ metrics, access, pages, isOpen, routes, onFailure }: OpsServerOptions): OpsApp {
-  const app: OpsApp = new Hono();
+  const app: OpsApp = new Hono({ getPath: pathOf });
   app.onError(async (error, c) => {
     const { incoming } = c.env;
     const refused = refusalOf(error);
     if (refused.status === 500 && !incoming.socket.destroyed) onFailure(error);
     // A caller that still sends would not read a response. requestTimeout bounds the wait.
     await finished(incoming.resume()).catch(() => {});
+    // Nothing of a response that was ready before the error, such as its ETag.
+    c.res = undefined;
     return refuse(c, refused);
   });
   app.notFound((c) => refuse(c, refusal('not_found', NO_PATH)));
@@ -129,6 +130,11 @@ function opsApp({ metrics, access, pages, isOpen, routes, onFailure }: OpsServer
   }
   for (const add of routes) add(app);
   return app;
+}
+
+/** Letter for letter: a proxy before this listener may judge by another reading of the path. */
+function pathOf(_: Request, options?: { env?: OpsEnv['Bindings'] }): string {
+  return options!.env!.incoming.url!.split('?', 1)[0]!;
 }
 
 /** Refuses requests of a path that has other methods. */
@@ -158,7 +164,6 @@ function refuse(c: OpsContext, { status, code, message }: Refusal): Response {
   if (status === 429 || status === 503) outgoing.setHeader('Retry-After', 1);
   const isJson = isAdmin || c.req.path.startsWith('/console/');
   const text = isJson ? JSON.stringify({ error: code, message }) : `${message}\n`;
-  return c.body(text, status as ContentfulStatusCode, {
-    'Content-Type': isJson ? 'application/json' : 'text/plain; charset=utf-8',
-  });
+  const type = isJson ? 'application/json' : 'text/plain; charset=utf-8';
+  return new Response(text, { status, headers: { 'Content-Type': type } });
 }

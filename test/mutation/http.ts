@@ -436,4 +436,13 @@ export const HTTP: readonly Mutant[] = [
     tests: ['http/protocol.test.ts'],
     name: 'asked to go on',
   },
+  {
+    id: 'ops-spelling',
+    file: 'ops/server.ts',
+    old: "return options!.env!.incoming.url!.split('?', 1)[0]!;",
+    new: "return decodeURI(options!.env!.incoming.url!.split('?', 1)[0]!);",
+    promise: 'A path of the ops listener has one spelling.',
+    tests: ['http/spellings.test.ts'],
+    name: 'C33',
+  },
 ];

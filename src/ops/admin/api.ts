@@ -63,12 +63,12 @@ export class AdminApi {
     const { incoming, outgoing } = c.env;
     const requestId = randomUUID();
     outgoing.setHeader('X-Request-Id', requestId);
-    const act = new Act(incoming, requestId, this.#adminOf(c));
+    const act = actOf(this.#options, incoming, requestId, this.#adminOf(c));
     this.#acts.set(incoming, act);
     await next();
     const refused = c.error && refusalOf(c.error);
     const outcome = c.res.ok ? 'success' : (refused?.code ?? 'not_found');
-    const written = this.#options.onAct(act.entry(outcome, c.res.status));
+    const written = act.tell(outcome, c.res.status);
     // What failed has no need to be on the disk first.
     if (outcome !== 'success') return void written?.catch(() => {});
     await written?.catch((error) => {
@@ -93,8 +93,9 @@ export class AdminApi {
     try {
       const named = namedBy(c);
       if (named !== '') act.target = await idOf(named);
-      const { status = 200, body, etag, ...told } = await this.#run(c, operation, named, act);
-      act.told = told;
+      const response = await this.#run(c, operation, named, act);
+      const { status = 200, body, etag, target = act.target, values } = response;
+      Object.assign(act, { target, values });
       if (etag !== undefined) c.header('ETag', etag);
       return c.json(body as object, status);
     } finally {
@@ -108,48 +109,47 @@ export class AdminApi {
     named: string,
     act: Act,
   ): Promise<AdminResponse> {
-    const { parts, onAct } = this.#options;
     // Nothing changes without a line, even if the line about its end cannot be written.
-    if (!isReading(incoming)) await onAct(act.entry('attempt', undefined));
+    if (!isReading(incoming)) await act.tell('attempt');
     const body = operation.body ? readBody(await jsonOf(incoming), operation.body) : {};
     const call = { named, headers: incoming.headers, body };
-    return operation.run(parts, call).catch((error) => {
+    return operation.run(this.#options.parts, call).catch((error) => {
       throw operation.changesNothing ? error : errorOfChange(error);
     });
   }
 }
 
 /** What the logs say about a request. */
-class Act {
-  act = 'none';
-  /** What the response adds. */
-  told: Pick<AdminResponse, 'target' | 'values'> = {};
+interface Act {
+  act: string;
   /** Never the text of a path: it could be a value or a token. */
-  target: string | null = null;
-  readonly #request: IncomingMessage;
-  readonly #requestId: string;
-  readonly #admin: string;
+  target: string | null;
+  values: number | undefined;
+  tell(outcome: string, status?: number): Promise<void> | undefined;
+}
 
-  constructor(request: IncomingMessage, requestId: string, admin: string) {
-    this.#request = request;
-    this.#requestId = requestId;
-    this.#admin = admin;
-  }
-
-  entry(outcome: string, status: number | undefined): AdminEntry {
-    return {
-      ...{ event: 'admin', act: this.act, target: this.told.target ?? this.target },
-      ...{ outcome, status, request_id: this.#requestId, admin: this.#admin },
-      values: this.told.values,
-      remote_address: this.#request.socket.remoteAddress,
-    };
-  }
+function actOf(
+  { onAct }: Pick<AdminApiOptions, 'onAct'>,
+  { socket: { remoteAddress } }: IncomingMessage,
+  requestId: string,
+  admin: string,
+): Act {
+  return {
+    ...{ act: 'none', target: null, values: undefined },
+    tell(outcome, status) {
+      const { act, target, values } = this;
+      return onAct({
+        ...{ event: 'admin', act, target, outcome, status, request_id: requestId, admin, values },
+        remote_address: remoteAddress,
+      });
+    },
+  };
 }
 
 /** What the path names, decoded; '': nothing. @throws Refusal */
 function namedBy(c: OpsContext): string {
   try {
-    decodeURIComponent(new URL(c.req.url).pathname);
+    decodeURIComponent(c.req.path);
   } catch {
     throw refusal('invalid_type', 'path: must be valid percent-encoding of UTF-8');
   }
@@ -179,8 +179,9 @@ function telling<T>({ socket }: IncomingMessage, onStranger: OnStranger, check: 
 /** The routes by which administrators sign in to the console. */
 export function addAdminSignIn(
   app: OpsApp,
-  { access, onAct, onStranger }: Pick<AdminApiOptions, 'access' | 'onAct' | 'onStranger'>,
+  options: Pick<AdminApiOptions, 'access' | 'onAct' | 'onStranger'>,
 ): void {
+  const { access, onStranger } = options;
   app.get(ADMIN_PATHS.session, (c) => {
     const name = access.sessions.find(c)?.name ?? null;
     return c.json({ name } satisfies AdminSessionShown);
@@ -190,9 +191,9 @@ export function addAdminSignIn(
     const token = await readToken(c, 'Send {"token": "..."} with a token of ADMIN_TOKEN.');
     const address = incoming.socket.remoteAddress;
     const name = telling(incoming, onStranger, () => access.check(token, address));
-    const act = new Act(incoming, randomUUID(), name);
+    const act = actOf(options, incoming, randomUUID(), name);
     act.act = 'session.begin';
-    await onAct(act.entry('success', 200));
+    await act.tell('success', 200);
     return c.json({ name, ...access.begin(c, name) } satisfies AdminSessionShown & SignedIn);
   });
   app.delete(ADMIN_PATHS.session, (c) => {
