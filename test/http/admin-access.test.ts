@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { ADMIN_SETTING, ADMIN_TOKEN, admin, adminPlace } from '../support/admin.ts';
 import { readAudit } from '../support/audit.ts';
-import { ask, sessionIn, startWithOps } from '../support/ops.ts';
+import { ask, type OpsService, sessionIn, startWithOps } from '../support/ops.ts';
 import {
   kinds,
   leastPrivilegePlace,
@@ -14,7 +14,6 @@ import {
 import { hasOpenssl, NAMES, startTls, tlsCall } from '../support/tls.ts';
 import { sql } from '../support/vault.ts';
 
-type OpsService = Awaited<ReturnType<typeof startWithOps>>;
 
 /** With the method and path of one operation of each kind. */
 const OPERATIONS = [

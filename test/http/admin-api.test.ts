@@ -2,11 +2,10 @@ import { readdirSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ADMIN_TOKEN, AdminAgreement, admin, adminPlace } from '../support/admin.ts';
 import { readAudit } from '../support/audit.ts';
-import { ask, startWithOps } from '../support/ops.ts';
+import { ask, type OpsService, startWithOps } from '../support/ops.ts';
 import { query } from '../support/postgres.ts';
 import { call, runJson, until } from '../support/service.ts';
 
-type OpsService = Awaited<ReturnType<typeof startWithOps>>;
 
 let service: OpsService;
 let auditFile: string;

@@ -6,10 +6,9 @@ import { Sessions, Tries } from '../../src/ops/sessions.ts';
 import type { OpsContext, OpsEnv } from '../../src/ops/web.ts';
 import { MISREADS_NAMES } from '../../src/service/misread-names.ts';
 import { rawExchange } from '../support/http.ts';
-import { ask, sessionIn, startWithOps, watch } from '../support/ops.ts';
-import { ROOT, type Service, until, usualPlace } from '../support/service.ts';
+import { ask, type OpsService, sessionIn, startWithOps, watch } from '../support/ops.ts';
+import { ROOT, until, usualPlace } from '../support/service.ts';
 
-type OpsService = Service & { readonly opsUrl: string };
 const TOKEN = 'correct-horse-battery-staple';
 const JSON_TYPE = { 'content-type': 'application/json' };
 const PROTECTED = [

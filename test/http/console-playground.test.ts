@@ -1,10 +1,9 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { ask, type OpsAnswer, startWithOps } from '../support/ops.ts';
+import { ask, type OpsAnswer, type OpsService, startWithOps } from '../support/ops.ts';
 import { noteSecrets } from '../support/secrecy.ts';
-import { type Place, type Service, usualPlace } from '../support/service.ts';
+import { type Place, usualPlace } from '../support/service.ts';
 import { Authority, hasOpenssl } from '../support/tls.ts';
 
-type OpsService = Service & { readonly opsUrl: string };
 
 let service: OpsService;
 afterEach(async () => {
