@@ -122,7 +122,7 @@ test.each([true, false, undefined])(
     sampler.start();
     onTestFinished(() => sampler.stop());
     await vi.waitFor(() =>
-      expect([sampler.areLimitsShared, sampler.isDatabaseSafe]).toEqual([is ?? null, is ?? null]),
+      expect([sampler.is('areLimitsShared'), sampler.is('isDatabaseSafe')]).toEqual([is ?? null, is ?? null]),
     );
   },
 );

@@ -3,10 +3,8 @@ import { keyStatus, rotateKey } from '../../service/keys/key-lifecycle.ts';
 import { kekSourceOf } from '../../service/keys/open-keys.ts';
 import { checkMatch } from './etags.ts';
 import { type AdminOperation, changing, reading } from './operation.ts';
+import { IN_FORCE_S } from './policies.ts';
 import { count, flag, list, orNull, response, text, time } from './schemas.ts';
-
-/** Nodes read the keyring every 2 s. */
-const IN_FORCE_S = 5;
 
 export const KEY_SCHEMAS: Readonly<Record<string, Schema>> = {
   Key: response('A key of the vault.', {

@@ -1,6 +1,7 @@
 import { invalid } from '../../http/data.ts';
 import { ref, type Schema } from '../../openapi/schemas.ts';
 import { applyPolicy, findPolicy, listPolicies, planningFacts } from '../../service/policies.ts';
+import { POLICY_LEASE_MS } from '../../service/policy-follower.ts';
 import { offThread, TooMuchWork } from '../../service/policy-work.ts';
 import type { Vault } from '../../service/vault.ts';
 import { refusal } from '../errors.ts';
@@ -17,8 +18,8 @@ import {
 } from './operation.ts';
 import * as schemas from './schemas.ts';
 
-/** Nodes read the policy every 2 s, and use none that is older than this. */
-const IN_FORCE_S = 5;
+/** Nodes read the policy and the keyring every 2 s. */
+export const IN_FORCE_S = POLICY_LEASE_MS / 1_000;
 /** In `confirmed`: all consequences, whatever they are. */
 const ALL = '*';
 const MAX_VERSION_DIGITS = 9;

@@ -161,10 +161,10 @@ export class CurrentState {
     return {
       ...facts.fixed,
       at: new Date().toISOString(),
-      database: { kind: facts.database, isUp, isSafe: sampler.isDatabaseSafe },
+      database: { kind: facts.database, isUp, isSafe: sampler.is('isDatabaseSafe') },
       license: facts.licenseDaysLeft ? { daysLeft: facts.licenseDaysLeft() } : null,
       certificate: expiresAt ? { expires_at: expiresAt.toISOString() } : null,
-      areLimitsShared: sampler.areLimitsShared,
+      areLimitsShared: sampler.is('areLimitsShared'),
       vault,
       keys: keys && { ...keys, versions: sharesOf(keys.versions, vault?.records ?? null) },
       clients,

@@ -51,16 +51,8 @@ export class Sampler {
     return this.#samples;
   }
 
-  get areLimitsShared(): boolean | null {
-    return this.#gauge('areLimitsShared');
-  }
-
-  get isDatabaseSafe(): boolean | null {
-    return this.#gauge('isDatabaseSafe');
-  }
-
   /** null: it was not measured yet. */
-  #gauge(name: string): boolean | null {
+  is(name: 'areLimitsShared' | 'isDatabaseSafe'): boolean | null {
     const value = this.#readings.at(-1)?.counters.get(name);
     return value === undefined ? null : value === 1;
   }
