@@ -58,7 +58,7 @@ describe('the events of a service', () => {
     expect(sum((one) => one.tokenize.values)).toBe(301);
     expect(sum((one) => one.detokenize.succeeded)).toBe(7);
     expect(sum((one) => one.detokenize.values)).toBe(70);
-    expect(sum((one) => one.limited.requests)).toBe(4);
+    expect(sum((one) => one.limited)).toBe(4);
     expect(sum((one) => one.tokenize.failed + one.detokenize.failed + one.shed)).toBe(0);
     const busy = watcher.samples().filter(({ tokenize }) => tokenize.latency !== null);
     for (const { tokenize } of busy) {

@@ -12,7 +12,7 @@ export type Rule = (source: Source, all: readonly Source[]) => string[];
 
 export function readSources(folder: string): Source[] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.ts'))
+    .filter((name) => /\.tsx?$/.test(name))
     .map((name) => ({ path: name, text: readFileSync(join(folder, name), 'utf8') }));
 }
 
@@ -80,7 +80,9 @@ const OWN_PACKAGES = ['#bulk', '#client', '#console', '#embedded', '#kek'];
 const PACKAGES: Record<string, readonly string[]> = {
   pg: ['store'],
   '@electric-sql/pglite': ['#embedded'],
-  '/assets/uplot.js': ['#console'],
+  preact: ['#console'],
+  'preact/hooks': ['#console'],
+  uplot: ['#console'],
   'node:crypto': ['commands', 'crypto', 'http', 'ops'],
   'age-encryption': ['commands'],
   commander: ['commands', 'cli'],
@@ -173,7 +175,7 @@ export const namesSaySomething: Rule = ({ path }) =>
 
 /** A file and a folder must not share a name: a reader who looks for `config` finds one thing. */
 export const foldersHaveTheirOwnNames: Rule = ({ path }, all) => {
-  const folder = path.replace(/\.ts$/, '/');
+  const folder = path.replace(/\.tsx?$/, '/');
   return all.some((other) => other.path.startsWith(folder))
     ? [`${path} has the name of a folder`]
     : [];

@@ -75,7 +75,7 @@ describe('a sample', () => {
         latency: { p50_ms: expect.closeTo(2), p95_ms: expect.closeTo(2.45), p99_ms: 2.49 },
       },
       detokenize: { ...none, refused: 1.5 },
-      limited: { requests: 0, detokenize: 0, unknown_tokens: 0.5 },
+      limited: 0.5,
       shed: 1.5,
       batch: { insert: 20, find: null },
     });

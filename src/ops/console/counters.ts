@@ -18,7 +18,8 @@ const NAMES: Readonly<Record<string, (labels: Labels, part: string) => string | 
   standin_values_total: ({ operation }) => `${operation}.values`,
   /** `insert_sum`, and `insert_count`. */
   standin_batch_records: ({ statement }, part) => `${statement}${part}`,
-  standin_rate_limit_rejections_total: ({ limit }) => `limited.${limit}`,
+  /** The console shows no look-ups. */
+  standin_rate_limit_rejections_total: ({ limit }) => (limit === 'lookup' ? undefined : 'limited'),
   standin_requests_shed_total: () => 'shed',
   standin_client_requests_total: ({ client_id: id }) => `client.${id}`,
   standin_client_strings_total: ({ client_id: id, outcome }) => `${outcome}.${id}`,

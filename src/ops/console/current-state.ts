@@ -1,5 +1,6 @@
 import type {
   ClientDetail,
+  ClientFacts,
   ClientState,
   ClientsState,
   ConsoleState,
@@ -109,13 +110,23 @@ export class CurrentState {
     return stored && tagOf(stored.document) === tag ? stored.document : null;
   }
 
+  /** What a list of clients and the page of a client show. */
+  #factsOf(client: Client): ClientFacts {
+    return {
+      ...{ client_id: client.client_id, name: client.name, token_mode: client.token_mode },
+      ...{ can_tokenize: client.can_tokenize, can_detokenize: client.can_detokenize },
+      ...{ can_lookup: client.can_lookup, space: client.space },
+      strings: this.#options.sampler.stringsOf(client.client_id),
+    };
+  }
+
   async #detailOf(client: Client, deadlineMs: number): Promise<ClientDetail> {
     const { vault, sampler, facts, policy } = this.#options;
     const { client_id: clientId } = client;
     const apiKeys = await vault.apiKeys.list(clientId, deadlineMs);
     const names = RIGHT_NAMES.filter((right) => client[right]).flatMap((right) => LIMITS_OF[right]);
     return {
-      ...this.#everywhere(client),
+      ...this.#factsOf(client),
       sees: policy.seenBy(client),
       created_at: client.created_at.toISOString(),
       disabled_at: client.disabled_at?.toISOString() ?? null,
@@ -132,16 +143,6 @@ export class CurrentState {
         last_used_at: one.last_used_at?.toISOString() ?? null,
       })),
       rates: sampler.ratesOf(clientId),
-    };
-  }
-
-  /** What a list of clients and the page of a client show. */
-  #everywhere(client: Client) {
-    return {
-      ...{ client_id: client.client_id, name: client.name, token_mode: client.token_mode },
-      ...{ can_tokenize: client.can_tokenize, can_detokenize: client.can_detokenize },
-      ...{ can_lookup: client.can_lookup, space: client.space },
-      strings: this.#options.sampler.stringsOf(client.client_id),
     };
   }
 
@@ -217,7 +218,7 @@ export class CurrentState {
       // The vault learns of a use only after up to a minute.
       const lastUsedAt = requestsPerS ? now : (use?.last_used_at ?? null);
       return {
-        ...this.#everywhere(client),
+        ...this.#factsOf(client),
         isDisabled: client.disabled_at !== null,
         liveApiKeys: use?.liveApiKeys ?? 0,
         last_used_at: lastUsedAt?.toISOString() ?? null,

@@ -98,6 +98,17 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
   png: 'image/png',
 };
 
+/** Files of other packages that the page uses, by their names below /assets/. */
+const PACKAGES: Readonly<Record<string, string>> = {
+  'preact.js': 'preact',
+  'preact/hooks.js': 'preact/hooks',
+  'preact/jsx-runtime.js': 'preact/jsx-runtime',
+  'uplot.js': 'uplot/dist/uPlot.esm.js',
+  'uplot.css': 'uplot/dist/uPlot.min.css',
+};
+/** A browser knows no packages, and our content policy no map of them. */
+const PACKAGE_IMPORT = /\bfrom ?(['"])((?:preact|uplot)[\w/-]*)\1/g;
+
 /** All pages that do not change, by path. */
 export function pagesOf(...facts: Parameters<typeof openApiDocument>): Map<string, OpsPage> {
   const page = (type: string, body: string) => ({ content_type: `${type}; charset=utf-8`, body });
@@ -113,16 +124,20 @@ export function pagesOf(...facts: Parameters<typeof openApiDocument>): Map<strin
 export function readAssets(folder = FOLDER): Map<string, OpsPage> {
   const assets = new Map<string, OpsPage>();
   for (const name of namesIn(folder)) {
-    const contentType = CONTENT_TYPES[name.slice(name.lastIndexOf('.') + 1)];
+    const contentType = CONTENT_TYPES[extensionOf(name)];
     if (contentType === undefined) continue;
     const path = name === 'index.html' ? '/' : `/assets/${name}`;
     assets.set(path, asset(contentType, new URL(name, folder)));
   }
   if (assets.size === 0) return assets;
   const { resolve } = createRequire(import.meta.url);
-  assets.set('/assets/uplot.js', asset(CONTENT_TYPES.js!, resolve('uplot/dist/uPlot.esm.js')));
-  assets.set('/assets/uplot.css', asset(CONTENT_TYPES.css!, resolve('uplot/dist/uPlot.min.css')));
+  for (const [name, file] of Object.entries(PACKAGES))
+    assets.set(`/assets/${name}`, asset(CONTENT_TYPES[extensionOf(name)]!, resolve(file)));
   return assets;
+}
+
+function extensionOf(name: string): string {
+  return name.slice(name.lastIndexOf('.') + 1);
 }
 
 function namesIn(folder: URL): string[] {
@@ -134,5 +149,8 @@ function namesIn(folder: URL): string[] {
 }
 
 function asset(contentType: string, file: URL | string): OpsPage {
-  return { content_type: contentType, body: readFileSync(file), isOpen: true };
+  const text = readFileSync(file);
+  const isScript = contentType === CONTENT_TYPES.js;
+  const body = isScript ? text.toString().replace(PACKAGE_IMPORT, 'from $1/assets/$2.js$1') : text;
+  return { content_type: contentType, body, isOpen: true };
 }

@@ -161,11 +161,7 @@ export function sampleBetween(
     atMs,
     tokenize: operation('tokenize'),
     detokenize: operation('detokenize'),
-    limited: {
-      requests: rate('limited.requests'),
-      detokenize: rate('limited.detokenize'),
-      unknown_tokens: rate('limited.unknown_tokens'),
-    },
+    limited: rate('limited'),
     shed: rate('shed'),
     batch: { insert: batch('insert'), find: batch('find') },
   };
