@@ -12,11 +12,9 @@ export interface ClientSetting<T> {
   readonly meaning: string;
   /** undefined: it cannot be null. */
   readonly nullMeans?: string;
-  /** More sentences for the schema. */
-  readonly more?: string;
   /** The JSON that `read` takes, in words after `must be`. */
   readonly accepts: string;
-  /** As much of it as JSON Schema can express. */
+  /** As much of it as JSON Schema can express, and what it means. */
   readonly schema: Readonly<Record<string, unknown>>;
   /** Returns undefined for JSON that is not acceptable. The database does not check it. */
   readonly read: (json: unknown) => T | undefined;
@@ -24,25 +22,33 @@ export interface ClientSetting<T> {
   readonly ofColumn: (text: string) => T;
 }
 
-type Rules<T> = Omit<ClientSetting<T>, 'default' | 'nullMeans'>;
+/** @param more sentences for the schema */
+function setting<T>(one: ClientSetting<T>, ...more: readonly string[]): ClientSetting<T> {
+  const ofNull = one.nullMeans === undefined ? '' : `; null: ${one.nullMeans}`;
+  const description = [`${one.meaning}${ofNull}.`, ...more].join(' ');
+  return { ...one, schema: { ...one.schema, description } };
+}
 
-const setting = <T>(one: ClientSetting<T>): ClientSetting<T> => one;
-
-function orNull<T>(nullMeans: string, rules: Rules<T>): ClientSetting<T | null> {
+function orNull<T>(
+  nullMeans: string,
+  rules: Omit<ClientSetting<T>, 'default' | 'nullMeans'>,
+  ...more: readonly string[]
+): ClientSetting<T | null> {
   const { accepts, schema, read } = rules;
-  return {
+  const one: ClientSetting<T | null> = {
     ...{ ...rules, default: null, nullMeans, accepts: `${accepts}; or null` },
     schema: { ...schema, type: [schema.type, 'null'] },
     read: (json) => (json === null ? null : read(json)),
   };
+  return setting(one, ...more);
 }
 
 function flag(isDefault: boolean, meaning: string): ClientSetting<boolean> {
-  return {
+  return setting({
     ...{ default: isDefault, meaning, accepts: 'true or false', schema: { type: 'boolean' } },
     read: (json) => (typeof json === 'boolean' ? json : undefined),
     ofColumn: (text) => text === 't',
-  };
+  });
 }
 
 /** Nothing printable controls a terminal or disguises what it shows. */
@@ -75,13 +81,16 @@ export const TOKEN_MODES: readonly TokenMode[] = ['deterministic', 'random'];
 const MAX_TIME_TO_LIVE_S = 10_000 * 86_400;
 
 export const CLIENT_SETTINGS = {
-  name: setting<string>({
-    ...{ default: '', meaning: 'What people and commands call it', more: 'PATCH changes it.' },
-    accepts: '1 to 200 characters, none of which controls a terminal or turns its text',
-    schema: { type: 'string', minLength: 1, maxLength: 200 },
-    read: printable((text) => text.trim() !== '' && text.length <= 200),
-    ofColumn: String,
-  }),
+  name: setting<string>(
+    {
+      ...{ default: '', meaning: 'What people and commands call it' },
+      accepts: '1 to 200 characters, none of which controls a terminal or turns its text',
+      schema: { type: 'string', minLength: 1, maxLength: 200 },
+      read: printable((text) => text.trim() !== '' && text.length <= 200),
+      ofColumn: String,
+    },
+    'PATCH changes it.',
+  ),
   rate_limit: limit('Requests', 'RATE_LIMIT'),
   token_mode: setting<TokenMode>({
     ...{ default: 'deterministic', accepts: TOKEN_MODES.join(' or ') },
@@ -96,33 +105,41 @@ export const CLIENT_SETTINGS = {
   detokenize_limit: limit('Detokenize requests', 'DETOKENIZE_LIMIT'),
   lookup_limit: limit('Look-up requests', 'LOOKUP_LIMIT'),
   unknown_token_limit: limit('Unknown tokens', 'UNKNOWN_TOKEN_LIMIT'),
-  time_to_live_s: orNull<number>('for ever', {
-    meaning: 'How long its tokens are known',
-    more: 'In seconds since they were last given out.',
-    accepts: `1 to ${MAX_TIME_TO_LIVE_S}, a whole number`,
-    schema: { type: 'integer', minimum: 1, maximum: MAX_TIME_TO_LIVE_S },
-    read: (json) => {
-      const isWhole = typeof json === 'number' && Number.isInteger(json);
-      return isWhole && json >= 1 && json <= MAX_TIME_TO_LIVE_S ? json : undefined;
+  time_to_live_s: orNull<number>(
+    'for ever',
+    {
+      meaning: 'How long its tokens are known',
+      accepts: `1 to ${MAX_TIME_TO_LIVE_S}, a whole number`,
+      schema: { type: 'integer', minimum: 1, maximum: MAX_TIME_TO_LIVE_S },
+      read: (json) => {
+        const isWhole = typeof json === 'number' && Number.isInteger(json);
+        return isWhole && json >= 1 && json <= MAX_TIME_TO_LIVE_S ? json : undefined;
+      },
+      ofColumn: Number,
     },
-    ofColumn: Number,
-  }),
-  space: setting<string>({
-    ...{ default: DEFAULT_SPACE, accepts: `"", or ${SCOPE_NAMES}` },
-    meaning: 'Its tokens are unknown outside this space; "": the default space',
-    more: 'Never changes.',
-    schema: { type: 'string', pattern: '^[A-Za-z0-9_-]{0,32}$' },
-    read: printable((text) => text === DEFAULT_SPACE || isScopeName(text)),
-    ofColumn: String,
-  }),
-  subject: orNull<string>('no JWT', {
-    meaning: 'Callers may send a JWT with this JWT_CLIENT_CLAIM',
-    more: 'No space at its ends, and no character that controls a terminal or turns its text.',
-    accepts: '1 to 512 characters, no space at the ends, none that controls a terminal',
-    schema: { type: 'string', pattern: '^\\S(.*\\S)?$', minLength: 1, maxLength: 512 },
-    read: printable((text) => text.trim() === text && text !== '' && text.length <= 512),
-    ofColumn: String,
-  }),
+    'In seconds since they were last given out.',
+  ),
+  space: setting<string>(
+    {
+      ...{ default: DEFAULT_SPACE, accepts: `"", or ${SCOPE_NAMES}` },
+      meaning: 'Its tokens are unknown outside this space; "": the default space',
+      schema: { type: 'string', pattern: '^[A-Za-z0-9_-]{0,32}$' },
+      read: printable((text) => text === DEFAULT_SPACE || isScopeName(text)),
+      ofColumn: String,
+    },
+    'Never changes.',
+  ),
+  subject: orNull<string>(
+    'no JWT',
+    {
+      meaning: 'Callers may send a JWT with this JWT_CLIENT_CLAIM',
+      accepts: '1 to 512 characters, no space at the ends, none that controls a terminal',
+      schema: { type: 'string', pattern: '^\\S(.*\\S)?$', minLength: 1, maxLength: 512 },
+      read: printable((text) => text.trim() === text && text !== '' && text.length <= 512),
+      ofColumn: String,
+    },
+    'No space at its ends, and no character that controls a terminal or turns its text.',
+  ),
 };
 
 export type ClientSettings = {
@@ -162,13 +179,6 @@ export const LIMIT_COLUMNS: readonly LimitColumn[] = Object.values(LIMITS_OF).fl
 
 /** Limits a second of clients without their own, from the settings RATE_LIMIT and so on. */
 export type DefaultLimits = Readonly<Record<LimitColumn, number>>;
-
-/** The schema with its description. */
-export function schemaOf({ schema, meaning, nullMeans, more }: ClientSetting<unknown>) {
-  const ofNull = nullMeans === undefined ? '' : `; null: ${nullMeans}`;
-  const rest = more === undefined ? '' : ` ${more}`;
-  return { ...schema, description: `${meaning}${ofNull}.${rest}` };
-}
 
 /** The name of a limit for people, such as `Lookup limit`. */
 export function wordsOf(column: LimitColumn): string {

@@ -1,6 +1,7 @@
 import type { CallerErrorCode } from '../errors.ts';
 import type { ClientOperation } from '../service/limits/client-limits.ts';
 import { MAX_VALUE_BYTES } from '../service/value-bytes.ts';
+import type { LimitName } from '../types.ts';
 import type { InterfaceVersion } from './context.ts';
 
 /**
@@ -63,6 +64,14 @@ export const LIMIT_CODES = {
   '1.0.5': 'user_limit',
   '1.0.4': 'rate_limit',
 } as const satisfies Record<InterfaceVersion, CallerErrorCode>;
+
+/** Names of the limits in headers: strings of a structured field (RFC 9651). */
+export const LIMIT_NAMES: Readonly<Record<LimitName, string>> = {
+  requests: '"requests"',
+  detokenize: '"detokenize"',
+  lookup: '"lookup"',
+  unknown_tokens: '"unknown-tokens"',
+};
 
 /** Messages that depend on the request or a setting. The others are in CALLER_ERRORS. */
 export const MESSAGES = {

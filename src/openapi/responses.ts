@@ -1,4 +1,4 @@
-import { STRINGS_HEADER } from '../http/schema.ts';
+import { LIMIT_NAMES, STRINGS_HEADER } from '../http/schema.ts';
 import { type DocumentSettings, type ErrorKind, type Examples, errorKinds } from './errors.ts';
 import { ref, type Schema } from './schemas.ts';
 
@@ -11,7 +11,7 @@ interface Header {
 
 /** Pattern of a structured field (RFC 9651), as in draft-ietf-httpapi-ratelimit-headers. */
 const limitList = (count: string, seconds: string): string => {
-  const item = `"(requests|detokenize|lookup|unknown-tokens)";${count}=\\d+;${seconds}=\\d+`;
+  const item = `(${Object.values(LIMIT_NAMES).join('|')});${count}=\\d+;${seconds}=\\d+`;
   return `^${item}(, ${item})*$`;
 };
 

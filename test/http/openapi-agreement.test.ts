@@ -38,32 +38,25 @@ afterAll(async () => {
 const namesOf = (json: JsonText) =>
   json.kind === 'object' ? json.members.map(([name]) => name) : [];
 const bytesOf = (text: string) => Buffer.byteLength(text);
+const textOf = (json: JsonText) =>
+  json.kind === 'scalar' && typeof json.value === 'string' ? json.value : '';
+const any = (all: JsonText, is: (json: JsonText, depth: number) => boolean) =>
+  [...walk(all)].some(({ json, depth }) => is(json, depth));
 
 /** The rules that are beside the schemas, once more and from their words, on the JSON as written. */
 const BREAKS: Record<Rule, (data: JsonText, body: JsonText) => boolean> = {
   lists: (data) => data.kind === 'array',
-  strings: (data) =>
-    [...walk(data)].some(({ json }) => json.kind === 'scalar' && typeof json.value !== 'string'),
-  forbiddenName: (data) =>
-    [...walk(data)].some(({ json }) => namesOf(json).some((name) => name === '__proto__')),
-  valueBytes: (data) =>
-    [...walk(data)].some(
-      ({ json }) =>
-        json.kind === 'scalar' && typeof json.value === 'string' && bytesOf(json.value) > 65_536,
-    ),
-  nameBytes: (data) =>
-    [...walk(data)].some(({ json }) => namesOf(json).some((name) => bytesOf(name) > 256)),
-  depth: (data) => [...walk(data)].some(({ json, depth }) => json.kind !== 'scalar' && depth > 15),
+  strings: (data) => any(data, (json) => json.kind === 'scalar' && typeof json.value !== 'string'),
+  forbiddenName: (data) => any(data, (json) => namesOf(json).includes('__proto__')),
+  valueBytes: (data) => any(data, (json) => bytesOf(textOf(json)) > 65_536),
+  nameBytes: (data) => any(data, (json) => namesOf(json).some((name) => bytesOf(name) > 256)),
+  depth: (data) => any(data, (json, depth) => json.kind !== 'scalar' && depth > 15),
   values: (data) =>
     [...walk(data)].filter(({ json }) => json.kind === 'scalar').length > VALUES_LIMIT,
   duplicates: (_data, body) =>
-    [...walk(body)].some(({ json }) => new Set(namesOf(json)).size < namesOf(json).length),
+    any(body, (json) => new Set(namesOf(json)).size < namesOf(json).length),
   unicode: (data) =>
-    [...walk(data)].some(
-      ({ json }) =>
-        namesOf(json).some((name) => !name.isWellFormed()) ||
-        (json.kind === 'scalar' && typeof json.value === 'string' && !json.value.isWellFormed()),
-    ),
+    any(data, (json) => [...namesOf(json), textOf(json)].some((text) => !text.isWellFormed())),
 };
 
 function brokenRules(body: JsonText): Rule[] {

@@ -254,8 +254,8 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'lookup-limit-default',
     file: 'service/limits/client-limits.ts',
-    old: 'client.lookup_limit ?? defaults.lookup',
-    new: 'client.lookup_limit ?? defaults.requests',
+    old: "limit('lookup', 'lookup_limit'",
+    new: "limit('lookup', 'rate_limit'",
     promise: 'Look-ups have a limit of their own.',
     tests: ['unit/rate-limit.test.ts'],
     name: 'look-ups have',

@@ -25,7 +25,7 @@ const RIGHTS = Object.keys(CAN) as (keyof typeof CAN)[];
 export function MakeClient() {
   const fields = (
     <>
-      <Field label="Name" name="name" required maxLength={200} />
+      <Field label="Name" name="name" required />
       <fieldset>
         <legend>It may</legend>
         {RIGHTS.map((right) => (
@@ -35,7 +35,7 @@ export function MakeClient() {
           </label>
         ))}
       </fieldset>
-      <Field label="Space" name="space" maxLength={32} note="Empty: the default space." />
+      <Field label="Space" name="space" note="Empty: the default space." />
     </>
   );
   const go = async (form: FormData) => {

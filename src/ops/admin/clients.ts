@@ -1,4 +1,4 @@
-import { CLIENT_SETTINGS, type Client, DEFAULT_SETTINGS, schemaOf } from '../../client-settings.ts';
+import { CLIENT_SETTINGS, type Client, DEFAULT_SETTINGS } from '../../client-settings.ts';
 import { Conflict, NotFound } from '../../errors.ts';
 import { invalid } from '../../http/data.ts';
 import { ref, type Schema } from '../../openapi/schemas.ts';
@@ -25,12 +25,7 @@ import {
 import * as schemas from './schemas.ts';
 
 /** What a request can set. */
-const FIELDS = {
-  ...(Object.fromEntries(
-    Object.entries(CLIENT_SETTINGS).map(([name, one]) => [name, { ...one, schema: schemaOf(one) }]),
-  ) as unknown as typeof CLIENT_SETTINGS),
-  disabled: flag('Its API keys are refused.'),
-};
+const FIELDS = { ...CLIENT_SETTINGS, disabled: flag('Its API keys are refused.') };
 
 /** Of responses: a body that is one may have them. */
 const FACTS = {
