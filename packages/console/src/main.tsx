@@ -16,8 +16,8 @@ import { applyTheme } from './theme.ts';
 import { Vault } from './vault.tsx';
 
 /**
- * The id is the part of the address after the route. The route is the part of the address after `#/`, up to the next slash. A view with a parent is
- * led to by a link of the parent, the others by one of the header.
+ * The route is the part of the address after `#/`, up to the next slash, and the id the part after
+ * it. A view with a parent is led to by a link of the parent, the others by one of the header.
  */
 type ViewOfPage = {
   readonly route: string;
