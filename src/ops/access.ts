@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { isWellFormed } from '../http/guards.ts';
 import { BEARER } from '../service/authenticator.ts';
 import { refusal } from './errors.ts';
-import { Secret, Sessions, Tries } from './sessions.ts';
+import { Sessions, Tokens } from './sessions.ts';
 import type { OpsContext } from './web.ts';
 
 /** Loopback names, with an optional port. */
@@ -18,8 +18,7 @@ export function bearerOf({ headers }: IncomingMessage): string | undefined {
 export class Access {
   /** undefined: OPS_TOKEN is not set, and the listener accepts only this machine. */
   readonly sessions: Sessions<true> | undefined;
-  readonly tries = new Tries();
-  readonly #secret: Secret | undefined;
+  readonly tokens: Tokens | undefined;
 
   /**
    * @param token OPS_TOKEN; undefined: no sign-in
@@ -27,12 +26,8 @@ export class Access {
    */
   constructor(token: string | undefined, isSecure = false) {
     if (token === undefined) return;
-    this.#secret = new Secret(token);
+    this.tokens = new Tokens('OPS_TOKEN', [{ name: '', token }]);
     this.sessions = new Sessions({ name: 'console', durationMs: SESSION_MS, isSecure });
-  }
-
-  isToken(text: string): boolean {
-    return this.#secret?.equals(text) === true;
   }
 
   /**
@@ -56,7 +51,7 @@ export class Access {
   isAllowed(c: OpsContext): boolean {
     if (this.sessions === undefined || this.sessions.find(c)) return true;
     const token = bearerOf(c.env.incoming);
-    return token !== undefined && this.isToken(token);
+    return token !== undefined && this.tokens?.nameOf(token) !== undefined;
   }
 
   /** @throws Refusal */

@@ -1,10 +1,12 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { getCookie, setCookie } from 'hono/cookie';
 import { SESSION_HEADERS, type SignedIn } from '#console';
+import type { AdminToken } from '../options.ts';
+import { refusal } from './errors.ts';
 import type { OpsContext } from './web.ts';
 
 /** A secret that a caller must know. */
-export class Secret {
+class Secret {
   readonly #digest: Buffer;
 
   constructor(text: string) {
@@ -63,6 +65,42 @@ export class Tries {
     if (before === undefined) return MAX_TRIES;
     const gained = ((this.#now() - before.countedAtMs) / 1000) * TRIES_A_SECOND;
     return Math.min(MAX_TRIES, before.left + gained);
+  }
+}
+
+/** The tokens of a setting. */
+export class Tokens {
+  readonly #setting: string;
+  readonly #tokens: readonly { readonly name: string; readonly secret: Secret }[];
+  readonly #tries = new Tries();
+
+  constructor(setting: string, tokens: readonly AdminToken[]) {
+    this.#setting = setting;
+    this.#tokens = tokens.map(({ name, token }) => ({ name, secret: new Secret(token) }));
+  }
+
+  /** undefined: this is none of them. */
+  nameOf(token: string): string | undefined {
+    // All of them, so that the time tells nothing of which is right. People paste the name, too.
+    const [found] = this.#tokens.filter(({ name, secret }) =>
+      secret.equals(token.startsWith(`${name}:`) ? token.slice(name.length + 1) : token),
+    );
+    return found?.name;
+  }
+
+  /**
+   * Only wrong tokens take an attempt, so that programs can send many requests. Without an attempt
+   * left, the right token is refused, too: guessing faster gives nothing.
+   * @returns the name of the token
+   * @throws Refusal unauthorized or too_many
+   */
+  check(token: string, address: string | undefined): string {
+    if (!this.#tries.has(address))
+      throw refusal('too_many', 'Too many wrong tokens from this address. Wait a second.');
+    const name = this.nameOf(token);
+    if (name !== undefined) return name;
+    this.#tries.take(address);
+    throw refusal('unauthorized', `This is not the ${this.#setting} of this service.`);
   }
 }
 

@@ -4,7 +4,7 @@ import { type SignedIn, TICKET_HEADER } from '#console';
 import type { AdminToken } from '../../options.ts';
 import { bearerOf, checkIsPage, checkSameOrigin } from '../access.ts';
 import { refusal } from '../errors.ts';
-import { Secret, Sessions, Tries } from '../sessions.ts';
+import { Sessions, Tokens } from '../sessions.ts';
 import { isReading, type OpsContext } from '../web.ts';
 
 /** A browser that is left open must not stay an administrator. */
@@ -23,12 +23,11 @@ interface AdminSession {
 /** Decides who may use the admin API: programs by their token, the console by its session. */
 export class AdminAccess {
   readonly sessions: Sessions<AdminSession>;
-  readonly #tokens: readonly { readonly name: string; readonly secret: Secret }[];
-  readonly #tries = new Tries();
+  readonly tokens: Tokens;
 
   /** @param isSecure whether the listener speaks TLS */
   constructor(tokens: readonly AdminToken[], isSecure: boolean) {
-    this.#tokens = tokens.map(({ name, token }) => ({ name, secret: new Secret(token) }));
+    this.tokens = new Tokens('ADMIN_TOKEN', tokens);
     this.sessions = new Sessions({ name: 'admin', durationMs: SESSION_MS, isSecure });
   }
 
@@ -39,29 +38,12 @@ export class AdminAccess {
   nameOf(c: OpsContext): string {
     const { incoming } = c.env;
     const token = bearerOf(incoming);
-    if (token !== undefined) return this.check(token, incoming.socket.remoteAddress);
+    if (token !== undefined) return this.tokens.check(token, incoming.socket.remoteAddress);
     const session = this.sessions.find(c);
     if (session === undefined)
       throw refusal('unauthorized', 'Send a token of ADMIN_TOKEN as bearer token.');
     this.#checkPage(incoming, session);
     return session.name;
-  }
-
-  /**
-   * Only wrong tokens take an attempt, so that programs can send many requests. Without an attempt
-   * left, the right token is refused, too: guessing faster gives nothing.
-   * @throws as nameOf
-   */
-  check(token: string, address: string | undefined): string {
-    if (!this.#tries.has(address))
-      throw refusal('too_many', 'Too many wrong tokens from this address. Wait a second.');
-    // All of them, so that the time tells nothing of which is right. People paste the name, too.
-    const [found] = this.#tokens.filter(({ name, secret }) =>
-      secret.equals(token.startsWith(`${name}:`) ? token.slice(name.length + 1) : token),
-    );
-    if (found !== undefined) return found.name;
-    this.#tries.take(address);
-    throw refusal('unauthorized', 'This is no ADMIN_TOKEN of this service.');
   }
 
   /** Begins a session. */

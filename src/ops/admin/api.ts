@@ -190,7 +190,7 @@ export function addAdminSignIn(
     const { incoming } = c.env;
     const token = await readToken(c, 'Send {"token": "..."} with a token of ADMIN_TOKEN.');
     const address = incoming.socket.remoteAddress;
-    const name = telling(incoming, onStranger, () => access.check(token, address));
+    const name = telling(incoming, onStranger, () => access.tokens.check(token, address));
     const act = actOf(options, incoming, randomUUID(), name);
     act.act = 'session.begin';
     await act.tell('success', 200);

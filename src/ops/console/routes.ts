@@ -81,10 +81,7 @@ async function signIn(access: Access, c: OpsContext): Promise<Response> {
   const token = await readToken(c, 'Send {"token": "..."} with the OPS_TOKEN.');
   // Without OPS_TOKEN, everybody who can connect is signed in.
   if (access.sessions === undefined) return c.body(null, 204);
-  if (!access.tries.take(c.env.incoming.socket.remoteAddress))
-    throw refusal('too_many', 'Too many attempts to sign in. Wait a second.');
-  if (!access.isToken(token))
-    throw refusal('unauthorized', 'This is not the OPS_TOKEN of this service.');
+  access.tokens!.check(token, c.env.incoming.socket.remoteAddress);
   return c.json(access.sessions.begin(c, true));
 }
 
