@@ -64,7 +64,7 @@ describe.skipIf(chromiumBin === undefined)('the acts of the console', () => {
     expect(await button('Make a client…').count()).toBe(0);
     await begin('Sign in to act');
     await signIn('not the token');
-    await expect.poll(outcome, PATIENCE).toContain('This is no ADMIN_TOKEN of this service.');
+    await expect.poll(outcome, PATIENCE).toContain('This is not the ADMIN_TOKEN of this service.');
     await until(async () => (await signIn('a guess')) === 429, 'the end of guesses');
     await expect.poll(outcome, PATIENCE).toContain('Too many wrong tokens from this address.');
     await until(async () => (await signIn(ADMIN_TOKEN)) === 200, 'the sign-in after a pause');
