@@ -14,7 +14,6 @@ import {
 import { hasOpenssl, NAMES, startTls, tlsCall } from '../support/tls.ts';
 import { sql } from '../support/vault.ts';
 
-
 /** With the method and path of one operation of each kind. */
 const OPERATIONS = [
   ['GET', '/openapi.json'],

@@ -6,7 +6,6 @@ import { ask, type OpsService, startWithOps } from '../support/ops.ts';
 import { query } from '../support/postgres.ts';
 import { call, runJson, until } from '../support/service.ts';
 
-
 let service: OpsService;
 let auditFile: string;
 let agreement: AdminAgreement;
@@ -170,12 +169,9 @@ describe('a client', () => {
     expect((await send('GET', '/clients/refused')).status).toBe(404);
   });
 
-  test.each(['a%00b', '%20', '%ff'])(
-    'with the name %s is refused',
-    async (name) => {
-      expect((await send('PUT', `/clients/${name}`, {})).status).toBe(400);
-    },
-  );
+  test.each(['a%00b', '%20', '%ff'])('with the name %s is refused', async (name) => {
+    expect((await send('PUT', `/clients/${name}`, {})).status).toBe(400);
+  });
 });
 
 test('an API key is shown once, works, and is revoked for good', async () => {

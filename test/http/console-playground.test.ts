@@ -4,7 +4,6 @@ import { noteSecrets } from '../support/secrecy.ts';
 import { type Place, usualPlace } from '../support/service.ts';
 import { Authority, hasOpenssl } from '../support/tls.ts';
 
-
 let service: OpsService;
 afterEach(async () => {
   await service.stop();

@@ -61,7 +61,15 @@ describe('the page of a client', () => {
   test('has its limits, its API keys without the keys, and its requests', async () => {
     const made = await clientNamed('crm', '--rate-limit', '50', '--can', 'tokenize');
     const { client_id: id, api_key: apiKey } = made;
-    const expiring = await runJson(at.service.place, 'api-key', 'issue', '--client', id, '--expires', '90d');
+    const expiring = await runJson(
+      at.service.place,
+      'api-key',
+      'issue',
+      '--client',
+      id,
+      '--expires',
+      '90d',
+    );
     await runJson(at.service.place, 'api-key', 'revoke', expiring.api_key_id);
     expect(await client(id)).toMatchObject({
       ...{ client_id: id, name: 'crm', can_tokenize: true, can_detokenize: false },
