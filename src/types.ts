@@ -63,10 +63,13 @@ export const DEFAULT_KIND = 'text';
 /** The space of every client without a space of its own. */
 export const DEFAULT_SPACE = '';
 
-export type TokenMode = 'deterministic' | 'random';
+/** The names of kinds and spaces, in words for a person. */
+export const SCOPE_NAMES = '1 to 32 letters (A to Z, a to z), digits, _ and -';
 
-/** Settings of a client that decide how its tokens are made. */
-export type TokenTerms = Pick<Client, 'token_mode' | 'time_to_live_s'>;
+/** Whether a kind or space can have this name. */
+export function isScopeName(name: string): boolean {
+  return /^[\w-]{1,32}$/.test(name);
+}
 
 export const KEY_PURPOSES = ['dek', 'fingerprint', 'token', 'api-key'] as const;
 export type KeyPurpose = (typeof KEY_PURPOSES)[number];
@@ -82,32 +85,6 @@ export interface WrappedKey {
   readonly kek_id: string;
   readonly wrapped: Buffer;
   readonly created_at: Date;
-}
-
-/** A client as its API key or JWT identifies it. */
-export interface Client {
-  readonly client_id: string;
-  readonly name: string;
-  /** Requests a second; null: the deployment's RATE_LIMIT; 0: no limit. */
-  readonly rate_limit: number | null;
-  readonly token_mode: TokenMode;
-  readonly can_tokenize: boolean;
-  readonly can_detokenize: boolean;
-  readonly can_lookup: boolean;
-  /** Detokenize requests a second; null: the deployment's DETOKENIZE_LIMIT; 0: no limit. */
-  readonly detokenize_limit: number | null;
-  /** Look-up requests a second; null: the deployment's LOOKUP_LIMIT; 0: no limit. */
-  readonly lookup_limit: number | null;
-  /** Unknown tokens a second; null: the deployment's UNKNOWN_TOKEN_LIMIT; 0: no limit. */
-  readonly unknown_token_limit: number | null;
-  /** How long tokens stay known after they were last given out; null: for ever. */
-  readonly time_to_live_s: number | null;
-  /** Its tokens are unknown outside their space; '': the default space. Never changes. */
-  readonly space: string;
-  /** What a JWT must have in JWT_CLIENT_CLAIM; null: no JWT is of this client. */
-  readonly subject: string | null;
-  readonly created_at: Date;
-  readonly disabled_at: Date | null;
 }
 
 export interface ApiKey {

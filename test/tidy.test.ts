@@ -56,7 +56,7 @@ const RULES: [string, Rule, Source[]][] = [
   [
     'our own packages are imported by their names',
     roomsKeepApart,
-    [{ path: 'ops/a.ts', text: "import { el } from '../../packages/console/src/dom.ts';" }],
+    [{ path: 'ops/a.ts', text: "import { el } from '../../packages/console/src/parts.tsx';" }],
   ],
   [
     'our own packages import nothing of the service',

@@ -1,27 +1,22 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { parseRate } from '../config/setting.ts';
 import {
-  CLIENT_TEXTS,
-  createClient,
+  CLIENT_SETTINGS,
+  type Client,
+  type ClientSettings,
   DEFAULT_SETTINGS,
-  issueApiKey,
-  listClients,
-  SETTING_BOUNDS,
-  updateClient,
-} from '../service/clients.ts';
+  LIMIT_COLUMNS,
+  RIGHT_NAMES,
+  type RightName,
+  SETTING_NAMES,
+  type SettingName,
+  TOKEN_MODES,
+  wordsOf,
+} from '../client-settings.ts';
+import { parseRate } from '../config/setting.ts';
+import { createClient, issueApiKey, listClients, updateClient } from '../service/clients.ts';
 import type { Vault } from '../service/vault.ts';
-import { unsafeCharacter } from '../terminal.ts';
-import { restate, type TokenMode } from '../types.ts';
-import {
-  canText,
-  describe,
-  LIMITS,
-  mayText,
-  OPERATIONS,
-  type Permissions,
-  rateText,
-  timeToLiveText,
-} from './client-text.ts';
+import { shown, unsafeCharacter } from '../terminal.ts';
+import { restate } from '../types.ts';
 import {
   acting,
   command,
@@ -33,19 +28,8 @@ import {
   withVault,
 } from './command.ts';
 
-/** Words instead of null, because commander turns null into an empty text. */
-type LimitOptions = { readonly [Key in (typeof LIMITS)[number]['key']]?: number | 'default' };
-
-interface ClientOptions extends OutputOptions, LimitOptions {
-  readonly name?: string;
-  readonly can?: Permissions;
-  readonly tokenMode?: TokenMode;
-  /** In seconds. */
-  readonly timeToLive?: number | 'none';
-  readonly space?: string;
-  readonly subject?: string;
-  readonly enable?: boolean;
-}
+/** An option that sets something is read as a part of ClientSettings. */
+type ClientOptions = OutputOptions & Readonly<Record<string, Partial<ClientSettings> | boolean>>;
 
 export function addClient(program: Command): void {
   const client = program.command('client').description('Clients: the applications that may call.');
@@ -70,15 +54,10 @@ function addCreate(client: Command): void {
       'standin client create --name intake --can tokenize',
       'standin client create --name jobs --subject spiffe://example.org/jobs',
     ],
-  ).requiredOption('--name <name>', 'what people and commands call it', textOf('name'));
-  addPermissionsAndLimits(creating, 'default', rate)
-    .addOption(tokenMode().default('deterministic'))
-    .option('--time-to-live <time>', 'how long its tokens are known; default: for ever', timeToLive)
-    .option('--space <name>', 'its tokens are unknown outside this space (tenant)', textOf('space'))
-    .option('--subject <claim>', `${SUBJECT} instead of an API key`, textOf('subject'))
-    .action((options) =>
-      withVault((vault, config) => acting(create(vault, config.CLIENT_PREFIX, options))),
-    );
+  );
+  addSettings(creating, true).action((options) =>
+    withVault((vault, config) => acting(create(vault, config.CLIENT_PREFIX, options))),
+  );
 }
 
 function addUpdate(client: Command): void {
@@ -86,17 +65,8 @@ function addUpdate(client: Command): void {
     'standin client update billing --rate-limit default',
     'standin client update billing --can detokenize',
     'standin client update standin_0123456789abcdef01234567 --enable',
-  ])
-    .argument('<client>', CLIENT)
-    .option('--name <name>', 'what people and commands call it', textOf('name'));
-  addPermissionsAndLimits(updating, '"default"', (text) => (text === 'default' ? text : rate(text)))
-    .addOption(tokenMode())
-    .option(
-      '--time-to-live <time>',
-      'how long its new tokens are known; "none": for ever',
-      (text) => (text === 'none' ? text : timeToLive(text)),
-    )
-    .option('--subject <claim>', `${SUBJECT}; "none": no JWT`, textOf('subject'))
+  ]).argument('<client>', CLIENT);
+  addSettings(updating, false)
     .option('--enable', 'undo disable')
     .action((named, options, itself: Command) => {
       const { json: _, ...changes } = options;
@@ -106,96 +76,83 @@ function addUpdate(client: Command): void {
     });
 }
 
-/** @param fallback the word that means the limit of the deployment */
-function addPermissionsAndLimits(
-  made: Command,
-  fallback: string,
-  parse: (text: string) => number | 'default',
-): Command {
-  const can = new Option('--can <operations>', 'what it may do').choices(CAN);
-  made.addOption(can.argParser(permissions)); // Choices alone would take one operation.
-  for (const { column, counted } of LIMITS) {
-    const help = `${counted} a second; 0: no limit; ${fallback}: ${column.toUpperCase()}`;
-    made.option(`--${column.replaceAll('_', '-')} <n>`, help, parse);
+const CLIENT = 'its name or id';
+const operationOf = (right: RightName) => right.slice('can_'.length);
+const OPERATIONS = RIGHT_NAMES.map(operationOf);
+/** What an option takes; a number for those that are not here. */
+const ARGUMENTS: Partial<Record<SettingName, string>> = {
+  ...{ name: 'name', token_mode: 'mode', time_to_live_s: 'time', space: 'name', subject: 'claim' },
+};
+const isRight = (name: SettingName) => (RIGHT_NAMES as readonly string[]).includes(name);
+const isLimit = (name: SettingName) => (LIMIT_COLUMNS as readonly string[]).includes(name);
+
+function addSettings(made: Command, isNew: boolean): Command {
+  for (const name of SETTING_NAMES.filter((one) => !isRight(one))) {
+    if (name !== 'space' || isNew) made.addOption(optionOf(name, isNew));
+    if (name === 'name') made.addOption(rightsOption());
   }
   return made;
 }
 
-function tokenMode(): Option {
-  return new Option(
-    '--token-mode <mode>',
-    'equal values get equal tokens, or a new token each time',
-  ).choices(['deterministic', 'random']);
+function rightsOption(): Option {
+  const [tokenize, detokenize, lookup] = OPERATIONS;
+  const option = new Option('--can <operations>', 'what it may do').choices([
+    ...OPERATIONS,
+    ...[`${tokenize},${detokenize}`, `${tokenize},${lookup}`, `${detokenize},${lookup}`],
+    OPERATIONS.join(),
+  ]);
+  return option.argParser(rights); // Choices alone would take one order.
 }
 
-const CLIENT = 'its name or id';
-const SUBJECT = 'callers may send a JWT with this JWT_CLIENT_CLAIM';
+function optionOf(name: SettingName, isNew: boolean): Option {
+  const { default: fallback, meaning, nullMeans } = CLIENT_SETTINGS[name];
+  const ofNull = nullMeans === undefined ? '' : `; "${wordOfNull(name)}": ${nullMeans}`;
+  const option = new Option(
+    `--${name.replace(/_s$/, '').replaceAll('_', '-')} <${ARGUMENTS[name] ?? 'n'}>`,
+    meaning[0]!.toLowerCase() + meaning.slice(1) + ofNull,
+  );
+  option.makeOptionMandatory(isNew && name === 'name');
+  if (name === 'token_mode') option.choices(TOKEN_MODES);
+  if (name === 'token_mode' && isNew) option.default({ [name]: fallback }, `"${fallback}"`);
+  return option.argParser((text) => ({ [name]: read(name, text) }));
+}
 
-const CAN = [
-  ...OPERATIONS,
-  ...['tokenize,detokenize', 'tokenize,lookup', 'detokenize,lookup', 'tokenize,detokenize,lookup'],
-];
-
-function permissions(text: string): Permissions {
+function rights(text: string): Partial<ClientSettings> {
   const named = text.split(',');
   const known = OPERATIONS.filter((operation) => named.includes(operation));
   if (known.length !== named.length)
     throw new InvalidArgumentError(
       'It must be some of tokenize, detokenize and lookup, with commas: tokenize,lookup.',
     );
-  return Object.fromEntries(
-    OPERATIONS.map((one) => [`can_${one}`, known.includes(one)]),
-  ) as Permissions;
+  return Object.fromEntries(OPERATIONS.map((one) => [`can_${one}`, known.includes(one)]));
 }
 
-/** Reads a name, subject or space. */
-function textOf(what: keyof typeof CLIENT_TEXTS) {
-  const { words, fits } = CLIENT_TEXTS[what];
-  return (text: string) => {
-    // Of a character that is not safe, the service says which.
-    if (!fits(text) && unsafeCharacter(text) === undefined)
-      throw new InvalidArgumentError(`It must have ${words}.`);
-    return text;
-  };
+/** Stands for null in an option. */
+const wordOfNull = (name: SettingName) => (isLimit(name) ? 'default' : 'none');
+
+function read(name: SettingName, text: string): unknown {
+  const { accepts, nullMeans, read } = CLIENT_SETTINGS[name];
+  const isNull = nullMeans !== undefined && text === wordOfNull(name);
+  const found = read(isNull ? null : jsonOf(name, text));
+  if (found !== undefined) return found;
+  // The service says which character is not safe.
+  if (unsafeCharacter(text) !== undefined) return text;
+  const words = name === 'time_to_live_s' ? 'a time like 30m, 12h or 90d, up to 10000d' : accepts;
+  throw new InvalidArgumentError(`It must be ${words.replace('; or null', '')}.`);
 }
 
-function rate(text: string): number {
-  const parsed = parseRate(text);
-  if (parsed === undefined)
-    throw new InvalidArgumentError('It must be a number of requests a second, 0 to 1000000.');
-  return parsed;
-}
-
-/** In seconds. */
-function timeToLive(text: string): number {
-  const timeToLiveS = spanMs(text) / 1000;
-  if (!(timeToLiveS > 0 && timeToLiveS <= SETTING_BOUNDS.timeToLiveS))
-    throw new InvalidArgumentError('It must be a time like 30m, 12h or 90d, up to 10000d.');
-  return timeToLiveS;
+function jsonOf(name: SettingName, text: string): unknown {
+  if (name === 'time_to_live_s') return spanMs(text) / 1000;
+  return isLimit(name) ? parseRate(text) : text;
 }
 
 /** The settings that the options name. */
-function settingsOf(options: ClientOptions): Partial<typeof DEFAULT_SETTINGS> {
-  const { can, tokenMode, timeToLive, space: ofSpace, subject: ofJwt } = options;
-  const limits = LIMITS.filter(({ key }) => options[key] !== undefined);
-  return {
-    ...Object.fromEntries(
-      limits.map(({ key, column }) => [column, options[key] === 'default' ? null : options[key]]),
-    ),
-    ...(tokenMode && { token_mode: tokenMode }),
-    ...(timeToLive && { time_to_live_s: timeToLive === 'none' ? null : timeToLive }),
-    ...(ofSpace && { space: ofSpace }),
-    ...(ofJwt && { subject: ofJwt === 'none' ? null : ofJwt }),
-    ...can,
-  };
+function settingsOf(options: ClientOptions): Partial<ClientSettings> {
+  return Object.assign({}, ...Object.values(options).filter((one) => typeof one === 'object'));
 }
 
-async function create(
-  vault: Vault,
-  clientPrefix: string,
-  options: ClientOptions & { readonly name: string },
-) {
-  const settings = { ...DEFAULT_SETTINGS, ...settingsOf(options), name: options.name };
+async function create(vault: Vault, clientPrefix: string, options: ClientOptions) {
+  const settings = { ...DEFAULT_SETTINGS, ...settingsOf(options) } as ClientSettings;
   const { subject } = settings;
   const client = await createClient(vault, clientPrefix, settings);
   const { client_id: clientId } = client;
@@ -218,7 +175,7 @@ async function list(vault: Vault, options: OutputOptions): Promise<void> {
     client.client_id,
     client.name,
     canText(client),
-    ...LIMITS.map(({ column }) => rateText(client[column])),
+    ...LIMIT_COLUMNS.map((column) => rateText(client[column])),
     client.token_mode,
     timeToLiveText(client.time_to_live_s),
     client.space || '-',
@@ -231,15 +188,14 @@ async function list(vault: Vault, options: OutputOptions): Promise<void> {
 }
 
 const HEADINGS = [
-  ...['CLIENT', 'NAME', 'CAN', ...LIMITS.map(({ heading }) => heading)],
+  ...['CLIENT', 'NAME', 'CAN', ...LIMIT_COLUMNS.map((column) => wordsOf(column).toUpperCase())],
   ...['TOKENS', 'TIME TO LIVE', 'SPACE', 'CREATED', 'LAST USED', 'DISABLED'],
 ];
 
 async function update(vault: Vault, named: string, options: ClientOptions) {
   const client = await updateClient(vault, named, {
     ...settingsOf(options),
-    name: options.name,
-    disabled: options.enable && false,
+    ...(options.enable && { disabled: false }),
   });
   return printDone(options, client, describe(client));
 }
@@ -247,4 +203,53 @@ async function update(vault: Vault, named: string, options: ClientOptions) {
 async function disable(vault: Vault, named: string, options: OutputOptions) {
   const client = await updateClient(vault, named, { disabled: true });
   return printDone(options, client, `${describe(client)}\nIts API keys stop working within 5 s.`);
+}
+
+type Permissions = Pick<Client, RightName>;
+
+/** @param clientId for a name that a shell would not take as one word */
+function mayText(
+  may: Permissions & Pick<Client, 'subject'>,
+  name: string,
+  clientId: string,
+): string {
+  if (!(may.can_tokenize && may.can_detokenize)) return canText(may);
+  const word = /^[\w.-]+$/.test(name) ? name : clientId;
+  const credential = may.subject === null ? 'its API key turns' : 'its JWTs turn';
+  return `tokenize and detokenize: ${credential} tokens back into values
+         to allow less: standin client update ${word} --can tokenize`;
+}
+
+function describe(client: Client): string {
+  const state =
+    client.disabled_at === null ? 'enabled' : `disabled since ${time(client.disabled_at)}`;
+  const limits = LIMIT_COLUMNS.map(
+    (column) => `${wordsOf(column).toLowerCase()} ${rateText(client[column])}`,
+  );
+  const jwt = client.subject === null ? '' : `, subject ${shown(client.subject)}`;
+  return `${client.client_id}  ${shown(client.name)}: ${state}${jwt}, can ${canText(client)}, ${limits.join(', ')}, ${client.token_mode} tokens, time to live ${timeToLiveText(client.time_to_live_s)}`;
+}
+
+function canText(client: Permissions): string {
+  return RIGHT_NAMES.filter((right) => client[right])
+    .map(operationOf)
+    .join(',');
+}
+
+function rateText(rateLimit: number | null): string {
+  if (rateLimit === null) return 'default';
+  return rateLimit === 0 ? 'none' : `${rateLimit}/s`;
+}
+
+const UNITS_S = [
+  ['d', 86_400],
+  ['h', 3_600],
+  ['m', 60],
+] as const;
+
+/** In the form that the options accept. */
+function timeToLiveText(timeToLiveS: number | null): string {
+  if (timeToLiveS === null) return 'for ever';
+  const unit = UNITS_S.find(([, seconds]) => timeToLiveS % seconds === 0);
+  return unit === undefined ? `${timeToLiveS}s` : `${timeToLiveS / unit[1]}${unit[0]}`;
 }

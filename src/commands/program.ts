@@ -93,7 +93,7 @@ function addOpenApi(program: Command): void {
     .action(async ({ interfaceVersion, admin }) => {
       const settings = config();
       if (admin) {
-        const { adminDocumentText } = await import('../ops/admin/openapi.ts');
+        const { adminDocumentText } = await import('../ops/admin/document.ts');
         return void process.stdout.write(adminDocumentText(settings));
       }
       const { HOST, PORT, tls, INTERFACE_VERSION } = settings;
@@ -101,7 +101,7 @@ function addOpenApi(program: Command): void {
       const url = `${tls === undefined ? 'http' : 'https'}://${host}:${PORT}`;
       const version = interfaceVersion ?? INTERFACE_VERSION;
       // Imported here, so that help does not wait for the document.
-      const { documentText } = await import('../http/openapi.ts');
+      const { documentText } = await import('../openapi/document.ts');
       process.stdout.write(documentText({ ...settings, INTERFACE_VERSION: version }, url));
     });
 }

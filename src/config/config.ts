@@ -1,5 +1,6 @@
 import { parseEnv } from 'node:util';
 import type { KekSettings } from '#kek';
+import { type DefaultLimits, LIMIT_COLUMNS, type LimitColumn } from '../client-settings.ts';
 import { OperatorError } from '../errors.ts';
 import { leastBudget } from '../memory.ts';
 import type {
@@ -24,6 +25,8 @@ export interface Config extends Values {
   readonly license: LicenseFiles | undefined;
   /** undefined: callers need an API key. */
   readonly jwt: JwtOptions | undefined;
+  /** Of clients without their own. */
+  readonly limits: DefaultLimits;
   /** undefined: HTTP in clear. */
   readonly tls: TlsFiles | undefined;
   /** undefined: no spans. */
@@ -165,6 +168,7 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
     vault: vaultOptions(config),
     license: licenseFiles(config),
     jwt: jwtOptions(config),
+    limits: defaultLimits(config),
     tls: tlsFiles(config),
     tracing: tracingOptions(config),
     unknownSettings: unknownSettings(environment),
@@ -284,6 +288,12 @@ function vaultOptions(config: Values): VaultOptions {
     token_suffix: config.TOKEN_SUFFIX,
     allowUnsafePostgres: config.ALLOW_UNSAFE_POSTGRES,
   };
+}
+
+function defaultLimits(config: Values): DefaultLimits {
+  const upper = (column: LimitColumn) => column.toUpperCase() as Uppercase<LimitColumn>;
+  const limits = LIMIT_COLUMNS.map((column) => [column, config[upper(column)]]);
+  return Object.fromEntries(limits);
 }
 
 function licenseFiles(config: Values): LicenseFiles | undefined {

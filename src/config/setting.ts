@@ -1,3 +1,4 @@
+import { MAX_RATE } from '../client-settings.ts';
 import type { AdminToken } from '../options.ts';
 import { databaseHosts } from '../store/hosts.ts';
 
@@ -73,7 +74,7 @@ export function choice<const T extends string>(
 
 /** Requests or tokens a second. */
 export function rate<const D extends string>(fallback: D, meaning: string) {
-  return setting(fallback, '0 to 1000000', parseRate, meaning);
+  return setting(fallback, `0 to ${MAX_RATE}`, parseRate, meaning);
 }
 
 /** A setting that is not acceptable has the value undefined and a problem under its name. */
@@ -138,7 +139,7 @@ export function adminTokens(text: string): readonly AdminToken[] | undefined {
 /** Requests a second: 0, or from 0.001 (one in about a quarter of an hour) to a million. */
 export function parseRate(text: string): number | undefined {
   const rate = /^\d{1,7}(\.\d{1,3})?$/.test(text) ? Number(text) : Number.NaN;
-  return rate <= 1_000_000 ? rate : undefined;
+  return rate <= MAX_RATE ? rate : undefined;
 }
 
 export function databaseUrl(text: string): string | undefined {

@@ -1,4 +1,11 @@
-import { DEFAULT_KIND, DEFAULT_SPACE, type Token, type Value } from '../types.ts';
+import {
+  DEFAULT_KIND,
+  DEFAULT_SPACE,
+  isScopeName,
+  SCOPE_NAMES,
+  type Token,
+  type Value,
+} from '../types.ts';
 
 /**
  * The kind and the space of a record. They go into every draw, and into what is sealed. A record
@@ -14,14 +21,6 @@ export interface Scope {
   readonly bytes: readonly number[];
   /** See `spaceBytes`. */
   readonly spaceBytes: readonly number[];
-}
-
-/** The names of kinds and spaces, in words for a person. */
-export const SCOPE_NAMES = '1 to 32 letters (A to Z, a to z), digits, _ and -';
-
-/** Whether a kind or space can have this name. */
-export function isScopeName(name: string): boolean {
-  return /^[\w-]{1,32}$/.test(name);
 }
 
 const scopes = new Map<string, Scope>();

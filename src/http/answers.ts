@@ -1,5 +1,4 @@
 import { pipeline } from 'node:stream';
-import { STRINGS_HEADER } from '#openapi';
 import { CALLER_ERRORS, CallerError, InternalError, type InternalReason } from '../errors.ts';
 import { failureFields } from '../log.ts';
 import type { KindCounts } from '../metrics.ts';
@@ -7,6 +6,7 @@ import { endsConnection } from './connections.ts';
 import type { ServerContext } from './context.ts';
 import { type Answer, type Exchange, LINE_END } from './exchange.ts';
 import { cutUnlessRight, isStillRight, seenOf } from './rights.ts';
+import { STRINGS_HEADER } from './schema.ts';
 import { endSpan } from './tracing.ts';
 
 /** Policies that change while an answer is made, before its caller is told to come back. */

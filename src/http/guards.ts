@@ -8,12 +8,11 @@ import {
   isAllowed,
   type Quota,
 } from '../service/limits/client-limits.ts';
-import type { LimitName } from '../types.ts';
 import type { ServerContext } from './context.ts';
 import type { Exchange } from './exchange.ts';
 import { MAX_HEADERS } from './listener.ts';
 import { earlyBytes } from './pipelining.ts';
-import { LIMIT_CODES, MESSAGES } from './schema.ts';
+import { LIMIT_CODES, LIMIT_NAMES, MESSAGES } from './schema.ts';
 
 /** RFC 9110 sections 5.6.2 to 5.6.6: a semicolon needs no parameter after it. */
 const PARAMETER = /([\w!#$%&'*+.^`|~-]+)=([\w!#$%&'*+.^`|~-]+|"(?:[^"\\]|\\.)*")/;
@@ -188,14 +187,6 @@ function countOf(rawHeaders: readonly string[], name: string): number {
   return count;
 }
 
-/** Names of the limits in headers. */
-const NAMES: Readonly<Record<LimitName, string>> = {
-  requests: '"requests"',
-  detokenize: '"detokenize"',
-  lookup: '"lookup"',
-  unknown_tokens: '"unknown-tokens"',
-};
-
 const policies = new WeakMap<readonly Quota[], string>();
 
 /**
@@ -209,11 +200,11 @@ export function addRateLimit({ headers }: Exchange, { quotas, state }: Admission
   let policy = policies.get(quotas);
   if (policy === undefined) {
     policy = quotas
-      .map(({ limit, size, windowS }) => `${NAMES[limit]};q=${size};w=${windowS}`)
+      .map(({ limit, size, windowS }) => `${LIMIT_NAMES[limit]};q=${size};w=${windowS}`)
       .join(', ');
     policies.set(quotas, policy);
   }
   headers['RateLimit-Policy'] = policy;
   if (state === undefined) return;
-  headers.RateLimit = `${NAMES[state.limit]};r=${state.left};t=${state.windowS}`;
+  headers.RateLimit = `${LIMIT_NAMES[state.limit]};r=${state.left};t=${state.windowS}`;
 }

@@ -1,6 +1,6 @@
-import type { HealthFields } from '#openapi';
 import type { ServerContext } from './context.ts';
 import type { Answer } from './exchange.ts';
+import type { HealthFields } from './schema.ts';
 
 /** GET /health: 200 when the node can work; 503 when it cannot, or is draining. */
 export function healthHandler(context: ServerContext) {

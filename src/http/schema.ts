@@ -1,7 +1,7 @@
-import type { FieldContent } from '#openapi';
 import type { CallerErrorCode } from '../errors.ts';
 import type { ClientOperation } from '../service/limits/client-limits.ts';
 import { MAX_VALUE_BYTES } from '../service/value-bytes.ts';
+import type { LimitName } from '../types.ts';
 import type { InterfaceVersion } from './context.ts';
 
 /**
@@ -26,6 +26,15 @@ export const MAX_DEPTH = 16;
 export const MAX_ANSWER_BODIES = 16;
 /** Careless code that copies an object with this name would change a prototype. */
 export const FORBIDDEN_NAME = '__proto__';
+
+/** Says how many strings were replaced, and how many passed in clear. */
+export const STRINGS_HEADER = 'Standin-Strings';
+
+/** The fields of /health, in order. */
+export type HealthFields = 'status' | 'timestamp' | 'postgres' | 'version';
+
+/** Content of a field in a successful answer. */
+export type FieldContent = 'data' | 'status' | 'request_id' | 'client_id';
 
 /** The fields of a successful answer, in order. */
 export const SUCCESS: Readonly<
@@ -55,6 +64,14 @@ export const LIMIT_CODES = {
   '1.0.5': 'user_limit',
   '1.0.4': 'rate_limit',
 } as const satisfies Record<InterfaceVersion, CallerErrorCode>;
+
+/** Names of the limits in headers: strings of a structured field (RFC 9651). */
+export const LIMIT_NAMES: Readonly<Record<LimitName, string>> = {
+  requests: '"requests"',
+  detokenize: '"detokenize"',
+  lookup: '"lookup"',
+  unknown_tokens: '"unknown-tokens"',
+};
 
 /** Messages that depend on the request or a setting. The others are in CALLER_ERRORS. */
 export const MESSAGES = {

@@ -1,8 +1,7 @@
-import type { FieldContent } from '#openapi';
 import type { ClientOperation } from '../service/limits/client-limits.ts';
 import type { InterfaceVersion } from './context.ts';
 import type { Exchange } from './exchange.ts';
-import { SUCCESS } from './schema.ts';
+import { type FieldContent, SUCCESS } from './schema.ts';
 
 /**
  * Builds the text before and after `data` in a successful answer, with the names of the version.

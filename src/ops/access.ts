@@ -1,19 +1,24 @@
 import type { IncomingMessage } from 'node:http';
 import { isWellFormed } from '../http/guards.ts';
-import { Refusal } from './server.ts';
-import { Secret, Sessions, Tries } from './sessions.ts';
+import { BEARER } from '../service/authenticator.ts';
+import { refusal } from './errors.ts';
+import { Sessions, Tokens } from './sessions.ts';
+import type { OpsContext } from './web.ts';
 
-export const BEARER = /^bearer +([^\s]+)$/i;
 /** Loopback names, with an optional port. */
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i;
 const SESSION_MS = 12 * 3_600_000;
+
+/** The token of a request; undefined: it has none. */
+export function bearerOf({ headers }: IncomingMessage): string | undefined {
+  return BEARER.exec(headers.authorization ?? '')?.[1];
+}
 
 /** Decides which requests the ops listener answers. */
 export class Access {
   /** undefined: OPS_TOKEN is not set, and the listener accepts only this machine. */
   readonly sessions: Sessions<true> | undefined;
-  readonly tries = new Tries();
-  readonly #secret: Secret | undefined;
+  readonly tokens: Tokens | undefined;
 
   /**
    * @param token OPS_TOKEN; undefined: no sign-in
@@ -21,12 +26,8 @@ export class Access {
    */
   constructor(token: string | undefined, isSecure = false) {
     if (token === undefined) return;
-    this.#secret = new Secret(token);
+    this.tokens = new Tokens('OPS_TOKEN', [{ name: '', token }]);
     this.sessions = new Sessions({ name: 'console', durationMs: SESSION_MS, isSecure });
-  }
-
-  isToken(text: string): boolean {
-    return this.#secret?.equals(text) === true;
   }
 
   /**
@@ -37,28 +38,26 @@ export class Access {
    */
   checkHost(request: IncomingMessage): void {
     if (this.sessions === undefined && !LOOPBACK.test(request.headers.host ?? '')) {
-      throw new Refusal(
-        421,
+      throw refusal(
         'misdirected',
         'Without OPS_TOKEN this listener answers only to localhost, 127.0.0.1 and [::1] in the Host header. Use one of them, or set OPS_TOKEN.',
       );
     }
     if (!isWellFormed(request)) {
-      throw new Refusal(400, 'bad_request', 'Send one Host header with a name and a port.');
+      throw refusal('bad_request', 'Send one Host header with a name and a port.');
     }
   }
 
-  isAllowed({ headers }: IncomingMessage): boolean {
-    if (this.sessions === undefined || this.sessions.find(headers)) return true;
-    const token = BEARER.exec(headers.authorization ?? '')?.[1];
-    return token !== undefined && this.isToken(token);
+  isAllowed(c: OpsContext): boolean {
+    if (this.sessions === undefined || this.sessions.find(c)) return true;
+    const token = bearerOf(c.env.incoming);
+    return token !== undefined && this.tokens?.nameOf(token) !== undefined;
   }
 
   /** @throws Refusal */
-  checkAllowed(request: IncomingMessage): void {
-    if (!this.isAllowed(request)) {
-      throw new Refusal(401, 'unauthorized', 'Send the OPS_TOKEN as a bearer token, or sign in.');
-    }
+  checkAllowed(c: OpsContext): void {
+    if (!this.isAllowed(c))
+      throw refusal('unauthorized', 'Send the OPS_TOKEN as a bearer token, or sign in.');
   }
 }
 
@@ -71,8 +70,7 @@ export function checkSameOrigin({ headers, socket }: IncomingMessage): void {
   const own = `${'encrypted' in socket ? 'https' : 'http'}://${host?.toLowerCase()}`;
   const isOwn =
     site === undefined ? origin === undefined || origin === own : site === 'same-origin';
-  if (!isOwn)
-    throw new Refusal(403, 'cross_origin', 'Only pages of this listener may send this request.');
+  if (!isOwn) throw refusal('cross_origin', 'Only pages of this listener may send this request.');
 }
 
 /**
@@ -94,6 +92,6 @@ export function checkNotEmbedded(request: IncomingMessage): void {
 export function checkIsPage(request: IncomingMessage): void {
   const { origin, 'sec-fetch-site': site } = request.headers;
   if (origin === undefined && site === undefined)
-    throw new Refusal(403, 'cross_origin', 'A session is for the console: send a token instead.');
+    throw refusal('cross_origin', 'A session is for the console: send a token instead.');
   checkSameOrigin(request);
 }

@@ -1,34 +1,24 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { finished } from 'node:stream/promises';
+import { Hono, type MiddlewareHandler } from 'hono';
+import { etag } from 'hono/etag';
+import { methodNotAllowed } from 'hono/method-not-allowed';
 import { endConnection } from '../http/connections.ts';
-import { parseObject } from '../http/data.ts';
 import { createListener } from '../http/listener.ts';
 import { refuseUnparsed } from '../http/parser-errors.ts';
 import { inTurn } from '../http/pipelining.ts';
 import type { Metrics } from '../metrics.ts';
 import type { ByteBudget } from '../service/limits/byte-budget.ts';
 import type { TlsPem } from '../types.ts';
-import type { Access } from './access.ts';
-
-const TEXT = 'text/plain; charset=utf-8';
-const JSON_TYPE = 'application/json; charset=utf-8';
-
-type Handler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
-
-/** Handlers by method. GET also serves HEAD. */
-export interface Route {
-  readonly GET?: Handler;
-  readonly POST?: Handler;
-  readonly DELETE?: Handler;
-  /** Served without sign-in. */
-  readonly isOpen?: boolean;
-}
+import { type Access, checkNotEmbedded, checkSameOrigin } from './access.ts';
+import { type Refusal, refusal, refusalOf } from './errors.ts';
+import { alreadySent, isReading, type OpsApp, type OpsContext, type OpsEnv } from './web.ts';
 
 /** A page that does not change while the process runs. */
 export interface OpsPage {
   readonly content_type: string;
-  readonly body: string | Buffer;
-  readonly etag?: string;
+  readonly body: string | Buffer<ArrayBuffer>;
+  /** Served without sign-in. */
   readonly isOpen?: boolean;
 }
 
@@ -36,10 +26,11 @@ interface OpsServerOptions {
   readonly metrics: Metrics;
   readonly access: Access;
   /** By path. */
-  readonly routes: ReadonlyMap<string, Route>;
   readonly pages: ReadonlyMap<string, OpsPage>;
-  /** Answers paths below /admin/, and decides who may; undefined: there are none. */
-  readonly admin: Handler | undefined;
+  /** Paths that need no sign-in, or decide themselves who may ask. */
+  readonly isOpen: (path: string) => boolean;
+  /** Each adds its routes. */
+  readonly routes: readonly ((app: OpsApp) => void)[];
   /** undefined: HTTP in clear. */
   readonly tls: TlsPem | undefined;
   readonly budget: ByteBudget;
@@ -47,26 +38,15 @@ interface OpsServerOptions {
   readonly onFailure: (error: unknown) => void;
 }
 
-/** A refused request. The message tells the caller what to do. */
-export class Refusal extends Error {
-  readonly status: number;
-  /** The reason, for programs. */
-  readonly code: string;
-
-  constructor(status: number, code: string, message: string) {
-    super(message);
-    this.status = status;
-    this.code = code;
-  }
-}
-
 const MAX_CONNECTIONS = 500;
-/** Of a connection: operators' tools wait for an answer before the next request. */
+/** Of a connection: operators' tools wait for a response before the next request. */
 const MAX_IN_HAND = 1;
 const MAX_AHEAD = 16;
 /** A caller who guesses, or whom a browser or proxy sends here by mistake, has to connect again. */
 const ENDING = ['bad_request', 'misdirected', 'too_many', 'unauthorized'];
-/** On every answer: pages load nothing from other sites, and no other site can embed them. */
+const NO_PATH =
+  'There is no such path. The console is at /, and /admin/v1/openapi.json has the paths of the admin API.';
+/** On every response: pages load nothing from other sites, and no other site can embed them. */
 const HEADERS = {
   'Cache-Control': 'no-store',
   'Content-Security-Policy':
@@ -79,20 +59,13 @@ const HEADERS = {
 
 /** The ops listener: for operators and their tools, never for callers. */
 export function createOpsServer(options: OpsServerOptions): Server {
-  const { metrics, onFailure, tls, budget } = options;
-  const routes = new Map(options.routes);
-  for (const [path, page] of options.pages) routes.set(path, pageRoute(page));
-  routes.set('/metrics', {
-    GET: async (_, response) => answer(response, 200, metrics.content_type, await metrics.text()),
-  });
-  const listener = (request: IncomingMessage, response: ServerResponse) => {
-    for (const [name, value] of Object.entries(HEADERS)) response.setHeader(name, value);
-    respond({ ...options, routes }, request, response).catch(async (error) => {
-      const refusal = error instanceof Refusal ? error : undefined;
-      if (refusal === undefined && !request.socket.destroyed) onFailure(error);
-      // A caller that still sends would not read an answer. requestTimeout bounds the wait.
-      await finished(request.resume()).catch(() => {});
-      refuse(request, response, refusal ?? UNEXPECTED);
+  const { tls, budget, onFailure } = options;
+  const app = opsApp(options);
+  const listener = (incoming: IncomingMessage, outgoing: ServerResponse) => {
+    for (const [name, value] of Object.entries(HEADERS)) outgoing.setHeader(name, value);
+    respond(app, incoming, outgoing).catch((error) => {
+      onFailure(error);
+      outgoing.destroy();
     });
   };
   // The callers' listener shares this event loop, so the same bounds hold here.
@@ -102,123 +75,95 @@ export function createOpsServer(options: OpsServerOptions): Server {
   return server;
 }
 
-const UNEXPECTED = new Refusal(
-  500,
-  'internal_error',
-  'The request failed. See the log of the service.',
-);
-
+/** Handlers get HEAD as GET, and Node leaves the body out. */
 async function respond(
-  { routes, access, admin }: Pick<OpsServerOptions, 'routes' | 'access' | 'admin'>,
-  request: IncomingMessage,
-  response: ServerResponse,
+  app: OpsApp,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
 ): Promise<void> {
-  access.checkHost(request);
-  if (admin !== undefined && isForAdmin(request)) return admin(request, response);
-  const route = routes.get(pathOf(request));
-  if (route === undefined) throw notFound(routes);
-  if (!route.isOpen) access.checkAllowed(request);
-  const handler = route[(request.method === 'HEAD' ? 'GET' : request.method) as 'GET'];
-  if (handler === undefined) {
-    const allowed = METHODS.filter((name) => route[name] !== undefined);
-    const names = allowed.flatMap((name) => (name === 'GET' ? ['GET', 'HEAD'] : [name]));
-    response.setHeader('Allow', names.join(', '));
-    throw new Refusal(405, 'method_not_allowed', `Use ${allowed.join(' or ')}.`);
+  const { url, method, headers } = incoming;
+  const query = url!.split('?').slice(1).join('?');
+  const request = new Request(`http://ops/?${query}`, {
+    // Fetch knows no TRACE, and no route has it.
+    method: method === 'HEAD' ? 'GET' : method === 'TRACE' ? 'OPTIONS' : method!,
+    // Only what Hono itself reads.
+    headers: { cookie: headers.cookie ?? '', 'if-none-match': headers['if-none-match'] ?? '' },
+  });
+  const response = await app.fetch(request, { incoming, outgoing });
+  if (outgoing.headersSent) return;
+  outgoing.statusCode = response.status;
+  outgoing.setHeaders(response.headers).end(Buffer.from(await response.arrayBuffer()));
+}
+
+function opsApp({ metrics, access, pages, isOpen, routes, onFailure }: OpsServerOptions): OpsApp {
+  const app: OpsApp = new Hono({ getPath: pathOf });
+  app.onError(async (error, c) => {
+    const { incoming } = c.env;
+    const refused = refusalOf(error);
+    if (refused.status === 500 && !incoming.socket.destroyed) onFailure(error);
+    // A caller that still sends would not read a response. requestTimeout bounds the wait.
+    await finished(incoming.resume()).catch(() => {});
+    // Nothing of a response that was ready before the error, such as its ETag.
+    c.res = undefined;
+    return refuse(c, refused);
+  });
+  app.notFound((c) => refuse(c, refusal('not_found', NO_PATH)));
+  app.use(notAllowed(app), async (c, next) => {
+    access.checkHost(c.env.incoming);
+    const { path } = c.req;
+    if (!isOpen(path) && !pages.get(path)?.isOpen) access.checkAllowed(c);
+    await next();
+  });
+  app.use('/console/*', (c, next) => {
+    const { incoming } = c.env;
+    if (isReading(incoming)) checkNotEmbedded(incoming);
+    else checkSameOrigin(incoming);
+    return next();
+  });
+  app.get('/metrics', async (c) =>
+    c.body(await metrics.text(), 200, { 'Content-Type': metrics.content_type }),
+  );
+  for (const [path, { content_type: type, body }] of pages) {
+    // Browsers revalidate each time: an old page must not call an upgraded service.
+    const headers = { 'Content-Type': type, 'Cache-Control': 'no-cache' };
+    app.get(path, etag(), (c) => c.body(body, 200, headers));
   }
-  await handler(request, response);
+  for (const add of routes) add(app);
+  return app;
 }
 
-function notFound(routes: ReadonlyMap<string, Route>): Refusal {
-  const paths = [...routes.keys()].filter((path) => !/^\/(assets|console)\//.test(path));
-  return new Refusal(404, 'not_found', `Not found. The paths are ${paths.join(', ')}.`);
+/** Letter for letter: a proxy before this listener may judge by another reading of the path. */
+function pathOf(_: Request, options?: { env?: OpsEnv['Bindings'] }): string {
+  return options!.env!.incoming.url!.split('?', 1)[0]!;
 }
 
-const METHODS = ['GET', 'POST', 'DELETE'] as const;
-
-function pageRoute({ content_type: contentType, body, etag, isOpen = false }: OpsPage): Route {
-  return {
-    isOpen,
-    async GET({ headers }, response) {
-      // Browsers revalidate each time: an old page must not call an upgraded service.
-      response.setHeader('Cache-Control', 'no-cache');
-      if (etag !== undefined) response.setHeader('ETag', etag);
-      const isKnown = etag !== undefined && headers['if-none-match'] === etag;
-      if (isKnown) response.writeHead(304).end();
-      else answer(response, 200, contentType, body);
-    },
+/** Refuses requests of a path that has other methods. */
+export function notAllowed(app: OpsApp): MiddlewareHandler<OpsEnv> {
+  const onMethodNotAllowed = (c: OpsContext, methods: readonly string[]) => {
+    c.env.outgoing.setHeader('Allow', methods.join(', '));
+    const useful = methods.filter((one) => one !== 'HEAD').join(' or ');
+    throw refusal('method_not_allowed', `Use ${useful}.`);
   };
+  return methodNotAllowed({ app: app as unknown as Hono, onMethodNotAllowed } as never);
 }
 
-function refuse(request: IncomingMessage, response: ServerResponse, refusal: Refusal): void {
-  const { status, code, message } = refusal;
-  // The answer has begun, so its status cannot change.
-  if (response.headersSent) return void response.destroy();
-  const isAdmin = isForAdmin(request);
-  const realm = isAdmin ? 'standin admin' : 'standin ops';
+function refuse(c: OpsContext, { status, code, message }: Refusal): Response {
+  const { incoming, outgoing } = c.env;
+  // The response has begun, so its status cannot change.
+  if (outgoing.headersSent) {
+    outgoing.destroy();
+    return alreadySent(c);
+  }
+  const isAdmin = c.req.path.startsWith('/admin/');
   if (ENDING.includes(code)) {
-    endConnection(request.socket);
-    response.setHeader('Connection', 'close');
+    endConnection(incoming.socket);
+    outgoing.setHeader('Connection', 'close');
   }
-  if (status === 401) response.setHeader('WWW-Authenticate', `Bearer realm="${realm}"`);
-  if (isAdmin || pathOf(request).startsWith('/console/')) {
-    answerJson(response, status, { error: code, message });
-  } else answer(response, status, TEXT, `${message}\n`);
-}
-
-function isForAdmin(request: IncomingMessage): boolean {
-  return pathOf(request).startsWith('/admin/');
-}
-
-export function pathOf({ url }: IncomingMessage): string {
-  return url!.split('?', 1)[0]!;
-}
-
-/** The body of a request with a JSON content type. @throws Refusal */
-export async function readJson(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
-  const types = request.headersDistinct['content-type'] ?? [];
-  if (types.length !== 1 || !/^application\/json *(;|$)/i.test(types[0]!)) {
-    throw new Refusal(415, 'unsupported_media_type', 'Send Content-Type: application/json.');
-  }
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    // Read to the end even so: leaving the loop early would destroy the connection.
-    if (bytes <= maxBytes) chunks.push(chunk);
-  }
-  if (bytes > maxBytes) {
-    throw new Refusal(413, 'payload_too_large', `The body is larger than ${maxBytes} bytes.`);
-  }
-  return Buffer.concat(chunks);
-}
-
-const MAX_SIGN_IN_BYTES = 4_096;
-
-/**
- * The token of a sign-in.
- * @param wanted the token that it must be, in words
- * @throws Refusal
- */
-export async function readToken(request: IncomingMessage, wanted: string): Promise<string> {
-  const body = await readJson(request, MAX_SIGN_IN_BYTES);
-  try {
-    const { token } = parseObject(body, 'a JSON object').json;
-    if (typeof token === 'string') return token;
-  } catch {
-    // Refused below, like every other wrong body.
-  }
-  throw new Refusal(400, 'bad_request', `Send {"token": "..."} with ${wanted}.`);
-}
-
-function answer(
-  response: ServerResponse,
-  status: number,
-  contentType: string,
-  body: string | Buffer,
-): void {
-  response.writeHead(status, { 'Content-Type': contentType }).end(body);
-}
-
-export function answerJson(response: ServerResponse, status: number, body: unknown): void {
-  answer(response, status, JSON_TYPE, JSON.stringify(body));
+  if (status === 401)
+    outgoing.setHeader('WWW-Authenticate', `Bearer realm="standin ${isAdmin ? 'admin' : 'ops'}"`);
+  if (status === 429 || status === 503) outgoing.setHeader('Retry-After', 1);
+  const isJson = isAdmin || c.req.path.startsWith('/console/');
+  const text = isJson ? JSON.stringify({ error: code, message }) : `${message}\n`;
+  const type = isJson ? 'application/json' : 'text/plain; charset=utf-8';
+  return new Response(text, { status, headers: { 'Content-Type': type } });
 }

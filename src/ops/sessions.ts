@@ -1,9 +1,12 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { IncomingHttpHeaders } from 'node:http';
+import { getCookie, setCookie } from 'hono/cookie';
 import { SESSION_HEADERS, type SignedIn } from '#console';
+import type { AdminToken } from '../options.ts';
+import { refusal } from './errors.ts';
+import type { OpsContext } from './web.ts';
 
 /** A secret that a caller must know. */
-export class Secret {
+class Secret {
   readonly #digest: Buffer;
 
   constructor(text: string) {
@@ -65,6 +68,42 @@ export class Tries {
   }
 }
 
+/** The tokens of a setting. */
+export class Tokens {
+  readonly #setting: string;
+  readonly #tokens: readonly { readonly name: string; readonly secret: Secret }[];
+  readonly #tries = new Tries();
+
+  constructor(setting: string, tokens: readonly AdminToken[]) {
+    this.#setting = setting;
+    this.#tokens = tokens.map(({ name, token }) => ({ name, secret: new Secret(token) }));
+  }
+
+  /** undefined: this is none of them. */
+  nameOf(token: string): string | undefined {
+    // All of them, so that the time tells nothing of which is right. People paste the name, too.
+    const [found] = this.#tokens.filter(({ name, secret }) =>
+      secret.equals(token.startsWith(`${name}:`) ? token.slice(name.length + 1) : token),
+    );
+    return found?.name;
+  }
+
+  /**
+   * Only wrong tokens take an attempt, so that programs can send many requests. Without an attempt
+   * left, the right token is refused, too: guessing faster gives nothing.
+   * @returns the name of the token
+   * @throws Refusal unauthorized or too_many
+   */
+  check(token: string, address: string | undefined): string {
+    if (!this.#tries.has(address))
+      throw refusal('too_many', 'Too many wrong tokens from this address. Wait a second.');
+    const name = this.nameOf(token);
+    if (name !== undefined) return name;
+    this.#tries.take(address);
+    throw refusal('unauthorized', `This is not the ${this.#setting} of this service.`);
+  }
+}
+
 /** One session more ends the oldest session. */
 const MAX_SESSIONS = 100;
 
@@ -82,13 +121,6 @@ interface Session<T> {
   readonly pageSecret: Secret;
 }
 
-/** What signs a browser in. See SESSION_HEADERS. */
-interface BegunSession {
-  /** The value of Set-Cookie. */
-  readonly cookie: string;
-  readonly signedIn: SignedIn;
-}
-
 /** Signed-in browsers. Sessions are only in memory, so a restart signs everybody out. */
 export class Sessions<T> {
   readonly #options: SessionOptions;
@@ -103,7 +135,9 @@ export class Sessions<T> {
   }
 
   /** @param about what `find` returns */
-  begin(about: T): BegunSession {
+  begin(c: OpsContext, about: T): SignedIn {
+    // A session of before ends: nobody could end it any more.
+    this.#drop(c);
     if (this.#sessions.size >= MAX_SESSIONS) {
       this.#sessions.delete(this.#sessions.keys().next().value!);
     }
@@ -111,34 +145,37 @@ export class Sessions<T> {
     const [id, secret] = [randomText(), randomText()];
     const endsAtMs = this.#now() + durationMs;
     this.#sessions.set(id, { about, endsAtMs, pageSecret: new Secret(secret) });
-    return { cookie: this.#cookie(id, durationMs / 1000), signedIn: { page_secret: secret } };
+    this.#setCookie(c, id, durationMs / 1000);
+    return { page_secret: secret };
   }
 
   /** What the session of a request is about; undefined: there is none. */
-  find(headers: IncomingHttpHeaders): T | undefined {
-    const session = this.#sessions.get(this.#idIn(headers));
-    const secret = String(headers[SESSION_HEADERS[this.#options.name].toLowerCase()]);
+  find(c: OpsContext): T | undefined {
+    const session = this.#sessions.get(this.#idIn(c));
+    const { name } = this.#options;
+    const secret = String(c.env.incoming.headers[SESSION_HEADERS[name].toLowerCase()]);
     if (session === undefined || !session.pageSecret.equals(secret)) return undefined;
     return this.#now() < session.endsAtMs ? session.about : undefined;
   }
 
-  /** Ends the session of a request. @returns the value of Set-Cookie that deletes the cookie */
-  end(headers: IncomingHttpHeaders): string {
-    if (this.find(headers) !== undefined) this.#sessions.delete(this.#idIn(headers));
-    return this.#cookie('', 0);
+  /** Ends the session of a request, and deletes its cookie. */
+  end(c: OpsContext): void {
+    this.#drop(c);
+    this.#setCookie(c, '', 0);
   }
 
-  #cookie(id: string, maxAgeS: number): string {
-    const { name, isSecure } = this.#options;
-    const text = `standin_${name}=${id}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${maxAgeS}`;
-    return isSecure ? `${text}; Secure` : text;
+  #drop(c: OpsContext): void {
+    if (this.find(c) !== undefined) this.#sessions.delete(this.#idIn(c));
+  }
+
+  #setCookie(c: OpsContext, id: string, maxAge: number): void {
+    const { name, isSecure: secure } = this.#options;
+    setCookie(c, `standin_${name}`, id, { httpOnly: true, sameSite: 'Strict', maxAge, secure });
   }
 
   /** '': no session. */
-  #idIn({ cookie = '' }: IncomingHttpHeaders): string {
-    const start = `standin_${this.#options.name}=`;
-    const found = cookie.split(/; */).find((one) => one.startsWith(start));
-    return found?.slice(start.length) ?? '';
+  #idIn(c: OpsContext): string {
+    return getCookie(c, `standin_${this.#options.name}`) ?? '';
   }
 }
 

@@ -1,5 +1,5 @@
 import { type Steps, stepsOf, suggested } from '#paths';
-import type { Client } from '../types.ts';
+import type { Client } from '../client-settings.ts';
 import { NO_POLICY } from './changes.ts';
 import { cut } from './document.ts';
 import {

@@ -1,7 +1,8 @@
 import { addPath, newTree, type PathNode } from '#paths';
+import type { Client, TokenTerms } from '../client-settings.ts';
 import { defaultKind, type Kind, kindOf } from '../shape/kind.ts';
 import type { KindSettings } from '../shape/kind-settings.ts';
-import { type Client, DEFAULT_KIND, type TokenTerms } from '../types.ts';
+import { DEFAULT_KIND } from '../types.ts';
 import { NearNames } from './near-names.ts';
 import {
   type Elsewhere,

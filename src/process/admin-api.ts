@@ -1,11 +1,7 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import { failureFields } from '../log.ts';
 import { AdminAccess } from '../ops/admin/access.ts';
-import { AdminApi, type AdminApiOptions } from '../ops/admin/api.ts';
-import { documentRoutes } from '../ops/admin/openapi.ts';
-import { AdminRouter, adminRoutes } from '../ops/admin/routes.ts';
-import { adminSignInRoutes } from '../ops/admin/sign-in.ts';
-import type { Route } from '../ops/server.ts';
+import { AdminApi, type AdminApiOptions, addAdminSignIn } from '../ops/admin/api.ts';
+import { adminDocumentOf } from '../ops/admin/document.ts';
+import type { OpsApp } from '../ops/web.ts';
 import { AdminVault } from '../service/admin-vault.ts';
 import { getClient, isApiKeyId } from '../service/clients.ts';
 import { EveryKind } from '../service/every-kind.ts';
@@ -17,8 +13,7 @@ interface OpenAdminOptions extends ListenerOptions {
 }
 
 interface OpenAdminApi {
-  readonly handle: (request: IncomingMessage, response: ServerResponse) => Promise<void>;
-  readonly signInRoutes: ReadonlyMap<string, Route>;
+  addRoutes(app: OpsApp): void;
   close(): Promise<void>;
 }
 
@@ -29,14 +24,14 @@ export function openAdminApi(options: OpenAdminOptions): OpenAdminApi | undefine
   const { shared } = listener;
   const adminVault = new AdminVault(vault, config.vault, config.ADMIN_DATABASE_URL);
   const kinds = new EveryKind(vault, config.TOKEN_SUFFIX, readOffThread);
-  const routes = adminRoutes({
+  const parts = {
     openVault: adminVault.open,
     openForgetting: async () => ({ vault: await adminVault.open(), follower: keys, kinds }),
     vaultOptions: config.vault,
     finder: shared,
     clientPrefix: config.CLIENT_PREFIX,
     tokenSuffix: config.TOKEN_SUFFIX,
-  });
+  };
   const access = new AdminAccess(config.ADMIN_TOKEN, config.OPS_TLS);
   const told: Pick<AdminApiOptions, 'onAct' | 'onStranger'> = {
     onAct(entry) {
@@ -47,19 +42,19 @@ export function openAdminApi(options: OpenAdminOptions): OpenAdminApi | undefine
     onStranger: (entry) => shared.audit?.recordStranger(entry),
   };
   const api = new AdminApi({
-    ...{ access, ...told },
+    ...{ access, parts, ...told, document: adminDocumentOf(config) },
     idOf: async (named) => {
       if (isApiKeyId(named)) return named;
       const client = await getClient(await adminVault.open(), named).catch(() => undefined);
       return client?.client_id ?? null;
     },
-    router: new AdminRouter({ ...routes, ...documentRoutes(config) }),
     isServing: () => shared.state.phase === 'serving',
-    onFailure: (error) => log.error(failureFields(error), 'the admin API could not answer'),
   });
   return {
-    handle: (request, response) => api.handle(request, response),
-    signInRoutes: adminSignInRoutes({ access, ...told }),
+    addRoutes(app) {
+      api.addRoutes(app);
+      addAdminSignIn(app, { access, ...told });
+    },
     close: () => adminVault.close(),
   };
 }

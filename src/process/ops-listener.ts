@@ -7,12 +7,11 @@ import { failureFields } from '../log.ts';
 import { Access } from '../ops/access.ts';
 import { CurrentState, type Facts } from '../ops/console/current-state.ts';
 import { EventStreams } from '../ops/console/events.ts';
-import { type OwnCertificate, PlaygroundForwarder } from '../ops/console/playground-forwarder.ts';
+import { PlaygroundForwarder } from '../ops/console/playground-forwarder.ts';
 import { PolicyInForce } from '../ops/console/policy-in-force.ts';
-import { consoleRoutes, pagesOf } from '../ops/console/routes.ts';
+import { addConsole, OPEN, pagesOf } from '../ops/console/routes.ts';
 import { Sampler } from '../ops/console/sampler.ts';
 import { createOpsServer } from '../ops/server.ts';
-import type { Certificate } from '../service/certificate.ts';
 import type { VaultSizes } from '../service/vault-size.ts';
 import type { TlsPem } from '../types.ts';
 import { VERSION } from '../version.ts';
@@ -53,22 +52,19 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   const access = new Access(config.OPS_TOKEN, tls !== undefined);
   const sampler = new Sampler(() => metrics.sampled());
   const policy = new PolicyInForce(shown.policies, config.TOKEN_SUFFIX);
-  const facts = factsOf(options);
-  const state = new CurrentState({ ...options, url: serviceUrl, facts, sampler, policy });
+  const state = new CurrentState({ ...options, facts: factsOf(options), sampler, policy });
   const events = new EventStreams(sampler, state);
   const playground = new PlaygroundForwarder({
-    url: serviceUrl,
+    connect: (remoteAddress) => listener.connect(remoteAddress),
     bodyLimit: config.BODY_LIMIT,
-    certificate: certificate && (() => ownOf(certificate)),
+    asksClients: () => certificate?.pem.clientCa !== undefined,
   });
   const admin = openAdminApi(options);
+  const parts = { access, state, events, playground, recent: shown.recent, policy };
   const server = createOpsServer({
-    ...{ metrics, access, tls, budget: shared.budget, admin: admin?.handle },
-    routes: new Map([
-      ...consoleRoutes({ access, state, events, playground, recent: shown.recent, policy }),
-      ...(admin?.signInRoutes ?? []),
-    ]),
-    pages: pagesOf(config, serviceUrl),
+    ...{ metrics, access, tls, budget: shared.budget, pages: pagesOf(config, serviceUrl) },
+    isOpen: (path) => OPEN.includes(path) || (admin !== undefined && path.startsWith('/admin/')),
+    routes: [(app) => addConsole(app, parts), (app) => admin?.addRoutes(app)],
     onFailure: (error) => log.error(failureFields(error), 'the ops listener could not answer'),
   });
   const scheme = tls === undefined ? 'http' : 'https';
@@ -91,17 +87,15 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   };
 }
 
-function factsOf({ config, license, certificate }: OpsListenerOptions): Facts {
+function factsOf({ config, license, certificate, listener }: OpsListenerOptions): Facts {
+  const startedAt = new Date(Date.now() - 1000 * process.uptime()).toISOString();
   return {
-    startedAt: new Date(Date.now() - 1000 * process.uptime()),
-    version: VERSION,
-    interfaceVersion: config.INTERFACE_VERSION,
+    fixed: {
+      ...{ startedAt, serviceUrl: listener.url, version: VERSION },
+      ...{ interfaceVersion: config.INTERFACE_VERSION, hasAdmin: config.ADMIN_TOKEN !== undefined },
+    },
     database: config.DATABASE_URL === undefined ? 'embedded' : 'postgres',
-    rate_limit: config.RATE_LIMIT,
-    detokenize_limit: config.DETOKENIZE_LIMIT,
-    lookup_limit: config.LOOKUP_LIMIT,
-    unknown_token_limit: config.UNKNOWN_TOKEN_LIMIT,
-    hasAdmin: config.ADMIN_TOKEN !== undefined,
+    limits: config.limits,
     licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
     certificateExpires: certificate && (() => certificate.expiresAt),
   };
@@ -110,9 +104,4 @@ function factsOf({ config, license, certificate }: OpsListenerOptions): Facts {
 /** Only callers show a certificate. */
 function opsPem(pem: TlsPem): TlsPem {
   return { ...pem, clientCa: undefined };
-}
-
-function ownOf({ pem, der }: Certificate): OwnCertificate {
-  const { certificate, clientCa } = pem;
-  return { certificate, der, asksClients: clientCa !== undefined };
 }

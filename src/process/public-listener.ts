@@ -1,5 +1,6 @@
 import type { Server as HttpServer } from 'node:http';
 import { Server } from 'node:net';
+import { type Duplex, duplexPair } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import { Descriptors } from '../http/connections.ts';
@@ -115,6 +116,14 @@ export class PublicListener {
   /** What the console shows of it. */
   get shown(): { readonly recent: RecentRequests; readonly policies: PolicyFollower } {
     return { recent: this.#context.recent, policies: this.#parts.policies };
+  }
+
+  /** Opens a connection from within the process, with all bounds of the listener. */
+  connect(remoteAddress: string | undefined): Duplex {
+    const [near, far] = duplexPair();
+    const ready = 'setSecureContext' in this.#server ? 'secureConnection' : 'connection';
+    this.#server.emit(ready, Object.assign(far, { remoteAddress }));
+    return near;
   }
 
   /** Makes the audit log check whether its file was renamed. */
@@ -293,13 +302,7 @@ function descriptorsOf({ config, log }: ListenerOptions): Descriptors {
 }
 
 function openClientLimits({ config, log }: ListenerOptions, buckets: Buckets): ClientLimits {
-  const defaults = {
-    requests: config.RATE_LIMIT,
-    detokenize: config.DETOKENIZE_LIMIT,
-    lookup: config.LOOKUP_LIMIT,
-    unknownTokens: config.UNKNOWN_TOKEN_LIMIT,
-  };
-  return new ClientLimits(buckets, defaults, (clientId, limit, refused) =>
+  return new ClientLimits(buckets, config.limits, (clientId, limit, refused) =>
     log.warn({ client_id: clientId, limit, refused }, 'a client is over its limit'),
   );
 }

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Client } from '../client-settings.ts';
 import { isApiKey } from '../crypto/api-key.ts';
 import type { Keyring } from '../crypto/keyring.ts';
 import { CallerError, InternalError } from '../errors.ts';
 import type { ApiKeyStore, LiveApiKey, SubjectClient } from '../store/api-keys.ts';
 import { leaseMs, REQUEST_PATIENCE_MS } from '../timeouts.ts';
-import type { Client } from '../types.ts';
 import type { ApiKeyUse, ApiKeyUses } from './api-key-uses.ts';
 import { isJwt, type JwtVerifier } from './jwt/jwt-verifier.ts';
 import { Refresher } from './refresher.ts';
@@ -25,7 +25,7 @@ const MAX_AGE_MS = 4_000;
 const MISS_INTERVAL_MS = 250;
 /** Requests that wait for the database, or for a JWT to be verified. */
 const MAX_WAITING = 1_000;
-const BEARER = /^bearer +([^\s]+)$/i;
+export const BEARER = /^bearer +([^\s]+)$/i;
 const NO_API_KEY = 'not an API key, or mistyped: an API key has 38 characters';
 
 interface Entry extends Caller {

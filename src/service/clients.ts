@@ -1,18 +1,18 @@
+import {
+  CLIENT_SETTINGS,
+  type Client,
+  type ClientSettings,
+  DEFAULT_SETTINGS,
+  SETTING_NAMES,
+} from '../client-settings.ts';
 import { newApiKey, randomHex } from '../crypto/api-key.ts';
-import { isScopeName, SCOPE_NAMES } from '../crypto/scope.ts';
 import { Conflict, NotFound, OperatorError } from '../errors.ts';
 import { insertApiKey } from '../store/api-keys.ts';
-import type { ClientChange, ClientSettings, Taken } from '../store/clients.ts';
+import type { ClientChange, Taken } from '../store/clients.ts';
 import { allowedOr } from '../store/database-error.ts';
 import { unsafeCharacter } from '../terminal.ts';
 import { commandDeadline } from '../timeouts.ts';
-import {
-  type ApiKey,
-  type Client,
-  DEFAULT_SPACE,
-  type Durable,
-  type UsedApiKey,
-} from '../types.ts';
+import type { ApiKey, Durable, UsedApiKey } from '../types.ts';
 import type { Vault } from './vault.ts';
 
 const CLIENT_ID_BYTES = 12;
@@ -26,47 +26,6 @@ export interface IssuedApiKey extends ApiKey {
   readonly api_key: string;
 }
 
-/** What the texts of a client must be. The database does not check them. */
-export const CLIENT_TEXTS = {
-  name: {
-    words: '1 to 200 characters, none of which controls a terminal or turns its text',
-    fits: (text: string) => text.trim() !== '' && text.length <= 200 && isPrintable(text),
-  },
-  subject: {
-    words: '1 to 512 characters, no space at the ends, none that controls a terminal',
-    fits: (text: string) =>
-      text.trim() === text && text !== '' && text.length <= 512 && isPrintable(text),
-  },
-  /** Also of imported records: each space that has records can have a client. */
-  space: { words: SCOPE_NAMES, fits: isScopeName },
-} as const;
-
-function isPrintable(text: string): boolean {
-  return unsafeCharacter(text) === undefined;
-}
-
-/** Bounds of the settings. The database does not check them. */
-export const SETTING_BOUNDS = {
-  /** A second. */
-  rate: 1_000_000,
-  timeToLiveS: 10_000 * 86_400,
-} as const;
-
-/** Settings of a client created with a name only. */
-export const DEFAULT_SETTINGS: Omit<ClientSettings, 'name'> = {
-  rate_limit: null,
-  token_mode: 'deterministic',
-  can_tokenize: true,
-  can_detokenize: true,
-  can_lookup: false,
-  detokenize_limit: null,
-  lookup_limit: null,
-  unknown_token_limit: null,
-  time_to_live_s: null,
-  space: DEFAULT_SPACE,
-  subject: null,
-};
-
 /** @param isDisabled whether nobody may use the client yet, not even with a JWT of its subject */
 export async function createClient(
   { clients }: Vault,
@@ -74,7 +33,7 @@ export async function createClient(
   settings: ClientSettings,
   isDisabled = false,
 ): Promise<Durable<Client>> {
-  demandPrintable(settings);
+  requireAcceptable(settings);
   const clientId = newClientId(clientPrefix);
   const client = await clients.insert(clientId, settings, isDisabled, commandDeadline());
   return orTaken(client, settings);
@@ -110,13 +69,17 @@ export async function createFirstClient(
   return made && { ...made, api_key: apiKey };
 }
 
-/** Refuses characters that would control the terminal or disguise the text when it is printed. */
-function demandPrintable(change: ClientChange): void {
-  for (const setting of ['name', 'subject'] as const) {
-    const found = unsafeCharacter(change[setting] ?? '');
-    if (found === undefined) continue;
+/** @throws OperatorError for a setting that is not acceptable: the database does not check it */
+function requireAcceptable(change: ClientChange): void {
+  for (const setting of SETTING_NAMES) {
+    const value = change[setting];
+    const { read, accepts } = CLIENT_SETTINGS[setting];
+    if (value === undefined || read(value) !== undefined) continue;
+    const unsafe = unsafeCharacter(String(value));
     throw new OperatorError(
-      `The ${setting} of a client cannot contain ${found}: leave out control characters, line ends, and characters that change the direction of text.`,
+      unsafe === undefined
+        ? `The ${setting} of a client must be ${accepts}.`
+        : `The ${setting} of a client cannot contain ${unsafe}: leave out control characters, line ends, and characters that change the direction of text.`,
     );
   }
 }
@@ -155,7 +118,7 @@ export async function updateClient(
   change: ClientChange,
   check?: (client: Client) => void,
 ): Promise<Durable<Client>> {
-  demandPrintable(change);
+  requireAcceptable(change);
   const { client_id: clientId } = await findClient(vault, named);
   const client = await vault.clients.update(clientId, change, commandDeadline(), check);
   return orTaken(client, change);

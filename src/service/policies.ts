@@ -1,4 +1,5 @@
 import { stepsOf } from '#paths';
+import type { Client } from '../client-settings.ts';
 import { randomLatin1 } from '../crypto/primitives.ts';
 import { Changed, NotFound } from '../errors.ts';
 import { type Change, changesOf, kindInWords } from '../policy/changes.ts';
@@ -14,7 +15,7 @@ import {
 import { allowedOr } from '../store/database-error.ts';
 import type { AppliedPolicy, PolicyStore, PolicyVersion, StoredPolicy } from '../store/policies.ts';
 import { commandDeadline } from '../timeouts.ts';
-import type { Client, Durable } from '../types.ts';
+import type { Durable } from '../types.ts';
 import { policyOf, UnreadablePolicy } from './policy-follower.ts';
 import type { Vault } from './vault.ts';
 

@@ -1,8 +1,8 @@
 import { Worker } from 'node:worker_threads';
+import type { Client } from '../client-settings.ts';
 import { OperatorError } from '../errors.ts';
 import { parsePolicy } from '../policy/parse.ts';
 import type { StoredPolicy } from '../store/policies.ts';
-import type { Client } from '../types.ts';
 import { clientViews, kindExamples, planOf } from './policies.ts';
 import { type ReadPolicies, readPolicy } from './policy-follower.ts';
 

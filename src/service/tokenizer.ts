@@ -1,3 +1,4 @@
+import type { TokenTerms } from '../client-settings.ts';
 import type { Draws, Keyring, OpenedAlias } from '../crypto/keyring.ts';
 import type { Scope } from '../crypto/scope.ts';
 import { InternalError, Unavailable } from '../errors.ts';
@@ -12,7 +13,6 @@ import type {
   SealedRecord,
   Token,
   TokenFingerprint,
-  TokenTerms,
   Value,
 } from '../types.ts';
 import { versionsOf } from './detokenizer.ts';

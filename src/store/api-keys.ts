@@ -1,4 +1,5 @@
-import type { ApiKey, Client, Durable, UsedApiKey } from '../types.ts';
+import type { Client } from '../client-settings.ts';
+import type { ApiKey, Durable, UsedApiKey } from '../types.ts';
 import { byteaArray, latin1OfBytea } from './bytea-array.ts';
 import { CLIENT_COLUMNS, clientOf, dateOf } from './clients.ts';
 import type { Pool, Query, QueryResult } from './pool.ts';

@@ -1,30 +1,18 @@
-import type { Client, Durable, TokenMode } from '../types.ts';
+import {
+  CLIENT_SETTINGS,
+  type Client,
+  type ClientSettings,
+  SETTING_NAMES,
+} from '../client-settings.ts';
+import type { Durable } from '../types.ts';
 import type { Pool, Query } from './pool.ts';
-
-/** The columns of a client that commands can set. */
-export type ClientSettings = Omit<Client, 'client_id' | 'created_at' | 'disabled_at'>;
 
 /** undefined: the column keeps its value. */
 export type ClientChange = {
   readonly [Name in keyof ClientSettings]?: ClientSettings[Name] | undefined;
 } & { readonly disabled?: boolean | undefined };
 
-export const SETTINGS = [
-  'name',
-  'rate_limit',
-  'token_mode',
-  'can_tokenize',
-  'can_detokenize',
-  'can_lookup',
-  'detokenize_limit',
-  'lookup_limit',
-  'unknown_token_limit',
-  'time_to_live_s',
-  'space',
-  'subject',
-] as const satisfies readonly (keyof ClientSettings)[];
-
-export const CLIENT_COLUMNS = ['client_id', ...SETTINGS, 'created_at', 'disabled_at'] as const;
+export const CLIENT_COLUMNS = ['client_id', ...SETTING_NAMES, 'created_at', 'disabled_at'] as const;
 const COLUMNS = CLIENT_COLUMNS.join(', ');
 
 /**
@@ -102,7 +90,7 @@ export class ClientStore {
 }
 
 async function updateClient(query: Query, clientId: string, change: ClientChange): Promise<Client> {
-  const changed = SETTINGS.filter((name) => change[name] !== undefined);
+  const changed = SETTING_NAMES.filter((name) => change[name] !== undefined);
   const assignments = changed.map((name, i) => `${name} = $${i + 2}`);
   assignments.push(`disabled_at = ${disabledAt(change.disabled)}`);
   const text = `update standin.clients set ${assignments.join(', ')} where client_id = $1 returning ${COLUMNS}`;
@@ -146,36 +134,25 @@ async function insertClient(
   clientId: string,
   settings: ClientSettings,
 ): Promise<Client> {
-  const parameters = SETTINGS.map((_, i) => `$${i + 2}`).join(', ');
+  const parameters = SETTING_NAMES.map((_, i) => `$${i + 2}`).join(', ');
   const { rows } = await query(
-    `insert into standin.clients (client_id, ${SETTINGS.join(', ')}) values ($1, ${parameters}) returning ${COLUMNS}`,
-    [clientId, ...SETTINGS.map((name) => settings[name])],
+    `insert into standin.clients (client_id, ${SETTING_NAMES.join(', ')}) values ($1, ${parameters}) returning ${COLUMNS}`,
+    [clientId, ...SETTING_NAMES.map((name) => settings[name])],
   );
   return clientOf(rows[0]!);
 }
 
 export function clientOf(row: Record<string, string | null>): Client {
+  const settings = SETTING_NAMES.map((name) => {
+    const text = row[name];
+    return [name, text == null ? null : CLIENT_SETTINGS[name].ofColumn(text)];
+  });
   return {
     client_id: row.client_id!,
-    name: row.name!,
-    rate_limit: numberOf(row.rate_limit),
-    token_mode: row.token_mode as TokenMode,
-    can_tokenize: row.can_tokenize === 't',
-    can_detokenize: row.can_detokenize === 't',
-    can_lookup: row.can_lookup === 't',
-    detokenize_limit: numberOf(row.detokenize_limit),
-    lookup_limit: numberOf(row.lookup_limit),
-    unknown_token_limit: numberOf(row.unknown_token_limit),
-    time_to_live_s: numberOf(row.time_to_live_s),
-    space: row.space!,
-    subject: row.subject ?? null,
+    ...(Object.fromEntries(settings) as ClientSettings),
     created_at: new Date(row.created_at!),
     disabled_at: dateOf(row.disabled_at),
   };
-}
-
-function numberOf(text: string | null | undefined): number | null {
-  return text == null ? null : Number(text);
 }
 
 export function dateOf(text: string | null | undefined): Date | null {

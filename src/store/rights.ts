@@ -1,8 +1,8 @@
 import pg from 'pg';
+import { SETTING_NAMES } from '../client-settings.ts';
 import { OperatorError } from '../errors.ts';
 import type { Durable } from '../types.ts';
 import { API_KEY_COLUMNS } from './api-keys.ts';
-import { SETTINGS } from './clients.ts';
 import type { Pool, Query } from './pool.ts';
 import { hasCitus } from './schema.ts';
 
@@ -41,8 +41,8 @@ const ADMIN_RIGHTS: ReadonlyMap<string, Rights> = new Map([
     'clients',
     {
       select: 'all',
-      insert: ['client_id', ...SETTINGS],
-      update: [...SETTINGS.filter((name) => name !== 'space'), 'disabled_at'],
+      insert: ['client_id', ...SETTING_NAMES],
+      update: [...SETTING_NAMES.filter((name) => name !== 'space'), 'disabled_at'],
     },
   ],
   [

@@ -21,7 +21,7 @@ describe.skipIf(chromiumBin === undefined)('the acts of the console', () => {
     auditFile = `${place.folder}/audit.log`;
     service = await startWithOps(place, { AUDIT_LOG: auditFile });
     browser = await launch();
-    tab = await Tab.open(browser, `${service.opsUrl}/#/admin`);
+    tab = await Tab.open(browser, `${service.opsUrl}/#/clients`);
   });
   afterAll(async () => {
     await browser?.close();
@@ -30,38 +30,48 @@ describe.skipIf(chromiumBin === undefined)('the acts of the console', () => {
   });
 
   const button = (name: string) => tab.page.getByRole('button', { name, exact: true });
-  const form = (title: string) =>
-    tab.page.locator('form.act').filter({ has: tab.page.getByRole('heading', { name: title }) });
-  const act = async (title: string) => {
-    await tab.page.getByRole('group', { name: 'Act' }).getByText(title, { exact: true }).click();
-    return form(title);
-  };
   const dialog = () => tab.page.getByRole('dialog');
-  const outcome = (title: string) => () => form(title).getByRole('status').textContent();
+  const dialogText = () => dialog().textContent();
+  /** What the act has done, or why it was not done. */
+  const outcome = async () =>
+    (await dialog().locator('[role=status], [role=alert]').allTextContents()).join('');
+  const begin = async (name: string) => {
+    await button(name).click();
+    await dialog().waitFor();
+  };
+  const go = async (route: string, act: string) => {
+    await tab.page.goto(`${service.opsUrl}/#/${route}`);
+    await button(act).waitFor();
+  };
+  const tokenField = () => tab.page.getByLabel('Admin token');
   const signIn = async (token: string) => {
-    await tab.page.getByLabel('Admin token').fill(token);
+    await tokenField().fill(token);
     const isAnswer = (response: Response) =>
       response.url().endsWith('/console/admin/session') && response.request().method() === 'POST';
     const answered = tab.page.waitForResponse(isAnswer);
-    await button('Sign in to act').click();
+    await button('Sign in').click();
     return (await answered).status();
   };
   const send = (method: string, path: string, body?: unknown) =>
     admin(service.opsUrl, method, path, body);
+  /** On the page of the client of the other tests. */
+  const goToClient = async (act: string) => {
+    const { body } = await send('GET', '/clients/%3Cb%3Ebilling%3C%2Fb%3E');
+    await go(`client/${body.client_id}`, act);
+  };
 
   test('are for who signs in with the right token, a wrong one says so, and guesses are slowed', async () => {
+    expect(await button('Make a client…').count()).toBe(0);
+    await begin('Sign in to act');
     await signIn('not the token');
-    const problem = () => tab.page.getByRole('alert').allTextContents();
-    await expect.poll(problem, PATIENCE).toContain('This is no ADMIN_TOKEN of this service.');
-    expect(await form('Make a client').isVisible()).toBe(false);
+    await expect.poll(outcome, PATIENCE).toContain('This is not the ADMIN_TOKEN of this service.');
     await until(async () => (await signIn('a guess')) === 429, 'the end of guesses');
-    const slowed = 'Too many wrong tokens from this address. Wait a second.';
-    await expect.poll(problem, PATIENCE).toContain(slowed);
+    await expect.poll(outcome, PATIENCE).toContain('Too many wrong tokens from this address.');
     await until(async () => (await signIn(ADMIN_TOKEN)) === 200, 'the sign-in after a pause');
     // The browser reports the refused sign-ins, and nothing else.
     const errors = tab.errors.splice(0);
     expect(errors.filter((one) => !/\b(401|429)\b/.test(one))).toEqual([]);
-    await expect.poll(() => form('Make a client').isVisible(), PATIENCE).toBe(true);
+    await button('Make a client…').waitFor();
     expect(await tab.page.getByText('Signed in as terraform').count()).toBe(1);
     const [cookie] = (await tab.page.context().cookies()).filter(
       ({ name }) => name === 'standin_admin',
@@ -70,182 +80,169 @@ describe.skipIf(chromiumBin === undefined)('the acts of the console', () => {
     const stored = await tab.page.evaluate('JSON.stringify([localStorage, sessionStorage])');
     expect(stored).not.toContain(ADMIN_TOKEN);
     await tab.page.reload();
-    await expect.poll(() => form('Make a client').isVisible(), PATIENCE).toBe(true);
+    await button('Make a client…').waitFor();
+    await button('Sign out').click();
+    await begin('Sign in to act');
     // People paste what stands in ADMIN_TOKEN.
-    await tab.page.getByRole('main').getByRole('button', { name: 'Sign out' }).click();
-    await tab.page.getByLabel('Admin token').waitFor();
     expect(await signIn(`terraform:${ADMIN_TOKEN}`)).toBe(200);
-    await expect.poll(() => form('Make a client').isVisible(), PATIENCE).toBe(true);
+    await button('Make a client…').waitFor();
   });
 
-  test('look right to everybody, one at a time', async () => {
-    for (const title of await tab.page
-      .getByRole('group', { name: 'Act' })
-      .locator('label')
-      .allTextContents()) {
-      await act(title);
-      expect(await tab.page.locator('form.act').count()).toBe(1);
-      for (const theme of ['light', 'dark'] as const) {
-        await tab.page.emulateMedia({ colorScheme: theme });
-        expect(await tab.accessibilityProblems(), theme).toEqual([]);
+  test('make a client in a dialog that says what it makes, and nothing without it', async () => {
+    await begin('Make a client…');
+    await dialog().getByLabel('Tokenize', { exact: true }).uncheck();
+    await dialog().getByLabel('Name').fill('nothing');
+    await button('Make the client').click();
+    await expect.poll(outcome, PATIENCE).toBe('Choose what it may do.');
+    await dialog().getByLabel('Tokenize', { exact: true }).check();
+    expect(await outcome()).toBe('');
+    const fill = async () => {
+      await dialog().getByLabel('Name').fill('<b>billing</b>');
+      await dialog().getByLabel('Space').fill('tenant_a');
+    };
+    const named = encodeURIComponent('<b>billing</b>');
+    await fill();
+    await button('Cancel').click();
+    // Escape is no, too.
+    await begin('Make a client…');
+    await fill();
+    await tab.page.keyboard.press('Escape');
+    await dialog().waitFor({ state: 'detached' });
+    expect((await send('GET', `/clients/${named}`)).status).toBe(404);
+    await begin('Make a client…');
+    await fill();
+    await button('Make the client').click();
+    await expect.poll(outcome, PATIENCE).toMatch(/^Made standin_[0-9a-f]{24}/);
+    const { body } = await send('GET', `/clients/${named}`);
+    const made = { can_tokenize: true, can_detokenize: false, can_lookup: false };
+    expect(body).toMatchObject({ ...made, space: 'tenant_a' });
+    await dialog().getByRole('link').click();
+    await button('Issue an API key…').click();
+    await button('Cancel').click();
+    await go('clients', 'Make a client…');
+    await begin('Make a client…');
+    await fill();
+    await button('Make the client').click();
+    await expect.poll(outcome, PATIENCE).toBe('There is a client <b>billing</b> already.');
+    await button('Cancel').click();
+    expect(tab.errors.splice(0)).toEqual([expect.stringContaining('412')]);
+  });
+
+  test('look right to everybody', async () => {
+    const look = async (act: string) => {
+      await begin(act);
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await tab.page.emulateMedia({ colorScheme });
+        expect(await tab.accessibilityProblems(), `${act} ${colorScheme}`).toEqual([]);
       }
       await tab.page.setViewportSize({ width: 320, height: 740 });
-      expect(await tab.overflow()).toBe(0);
+      expect(await tab.overflow(), act).toBe(0);
       await tab.page.setViewportSize({ width: 1280, height: 900 });
-    }
+      await button('Cancel').click();
+    };
+    await look('Make a client…');
+    await goToClient('Disable…');
+    for (const act of ['Disable…', 'Forget values…', 'Issue an API key…']) await look(act);
+    await go('vault', 'Apply a policy…');
+    await look('Apply a policy…');
     // The browser reports that there is no policy to start from.
     expect(tab.errors.splice(0)).toEqual([expect.stringContaining('404')]);
   });
 
-  test('make a client after a confirmation that names it, and nothing without', async () => {
-    const make = await act('Make a client');
-    await make.getByLabel('Tokenize', { exact: true }).uncheck();
-    await make.getByLabel('Name').fill('nothing');
-    await make.getByRole('button').click();
-    await expect.poll(outcome('Make a client'), PATIENCE).toBe('Choose what it may do.');
-    await make.getByLabel('Tokenize', { exact: true }).check();
-    expect(await outcome('Make a client')()).toBe('');
-    await make.getByLabel('Name').fill('<b>billing</b>');
-    await make.getByLabel('Space').fill('tenant_a');
-    await make.getByRole('button').click();
-    await expect.poll(() => dialog().textContent(), PATIENCE).toContain('“<b>billing</b>”');
-    expect(await dialog().textContent()).toContain('It may tokenize.');
-    expect(await tab.accessibilityProblems()).toEqual([]);
-    await button('Cancel').click();
-    await expect.poll(outcome('Make a client'), PATIENCE).toBe('Nothing was done.');
-    // Escape is no, too.
-    await make.getByRole('button').click();
-    await dialog().waitFor();
-    await tab.page.keyboard.press('Escape');
-    await expect.poll(outcome('Make a client'), PATIENCE).toBe('Nothing was done.');
-    const named = encodeURIComponent('<b>billing</b>');
-    expect((await send('GET', `/clients/${named}`)).status).toBe(404);
-    await make.getByRole('button').click();
-    await button('Make the client').click();
-    await expect.poll(outcome('Make a client'), PATIENCE).toMatch(/^Made standin_[0-9a-f]{24}/);
-    const { body } = await send('GET', `/clients/${named}`);
-    const made = { can_tokenize: true, can_detokenize: false, can_lookup: false };
-    expect(body).toMatchObject({ ...made, space: 'tenant_a' });
-    await make.getByRole('button').click();
-    await button('Make the client').click();
-    await expect
-      .poll(outcome('Make a client'), PATIENCE)
-      .toBe('There is a client <b>billing</b> already.');
-    expect(tab.errors.splice(0)).toEqual([expect.stringContaining('412')]);
-  });
-
   test('issue an API key that works, show it once, and revoke it', async () => {
-    const issue = await act('Issue an API key');
-    const choices = (id: string) => tab.page.locator(`#${id} option`);
-    const names = () => choices('admin-clients').evaluateAll((all) => all.map((one) => one.value));
-    await expect.poll(names, PATIENCE).toContain('<b>billing</b>');
-    await issue.getByLabel('Client').fill('<b>billing</b>');
-    await issue.getByRole('button').click();
+    await goToClient('Issue an API key…');
+    await begin('Issue an API key…');
     await button('Issue the API key').click();
-    const shown = issue.getByLabel('API key', { exact: true });
-    await expect.poll(() => shown.count(), PATIENCE).toBe(1);
-    expect(await issue.evaluate((one) => one.scrollWidth - one.clientWidth)).toBe(0);
+    const shown = dialog().getByLabel('API key', { exact: true });
+    await shown.waitFor();
+    expect(await dialog().evaluate((one) => one.scrollWidth - one.clientWidth)).toBe(0);
     const apiKey = (await shown.textContent())!;
     expect((await call(service, 'tokenize', { a: 'b' }, apiKey)).status).toBe(200);
+    await button('Close').click();
+    expect(await tab.page.getByText(apiKey).count()).toBe(0);
     const { body } = await send('GET', '/api-keys');
     const { api_key_id: id } = body.api_keys.at(-1);
-    const revoke = await act('Revoke an API key');
-    expect(await shown.count()).toBe(0);
-    const chosen = tab.page.locator(`#admin-api-keys option[value="${id}"]`);
-    await expect.poll(() => chosen.getAttribute('label'), PATIENCE).toMatch(/^<b>billing<\/b>, /);
-    await revoke.getByLabel('API key id').fill(id);
-    await revoke.getByRole('button').click();
-    await expect.poll(() => dialog().textContent(), PATIENCE).toContain(`Revoke ${id} of “<b>`);
+    await begin(`Revoke… ${id}`);
+    expect(await dialogText()).toContain(`Revoke ${id} of “<b>billing</b>”?`);
     await button('Revoke the API key').click();
-    await expect.poll(outcome('Revoke an API key'), PATIENCE).toContain('is revoked');
+    await expect.poll(outcome, PATIENCE).toContain('is revoked');
     await until(
       async () => (await call(service, 'tokenize', { a: 'b' }, apiKey)).status === 401,
       'the end of the API key',
     );
-    await revoke.getByRole('button').click();
-    await expect.poll(outcome('Revoke an API key'), PATIENCE).toContain('revoked already');
   });
 
   test('disable a client and enable it again, as the dialog says', async () => {
     const { body } = await send('POST', '/clients/%3Cb%3Ebilling%3C%2Fb%3E/api-keys', {});
     const status = async () => (await call(service, 'tokenize', { a: 'b' }, body.api_key)).status;
-    const change = await act('Disable or enable a client');
-    await change.getByLabel('Client').fill('<b>billing</b>');
     for (const [verb, after] of [
       ['Disable', 401],
       ['Enable', 200],
     ] as const) {
-      await change.getByRole('button').click();
-      const title = `${verb} “<b>billing</b>”?`;
-      await expect.poll(() => dialog().textContent(), PATIENCE).toContain(title);
+      await goToClient(`${verb}…`);
+      await begin(`${verb}…`);
+      expect(await dialogText()).toContain(`${verb} “<b>billing</b>”?`);
       expect(await status()).not.toBe(after);
       await button(`${verb} the client`).click();
-      const done = `is ${verb.toLowerCase()}d`;
-      await expect.poll(outcome('Disable or enable a client'), PATIENCE).toContain(done);
+      await expect.poll(outcome, PATIENCE).toContain(`is ${verb.toLowerCase()}d`);
       await until(async () => (await status()) === after, `a client after ${verb}`);
+      await button('Close').click();
     }
-    await change.getByLabel('Client').fill('nobody');
-    await change.getByRole('button').click();
-    const missing = 'There is no client nobody';
-    await expect.poll(outcome('Disable or enable a client'), PATIENCE).toContain(missing);
-    expect(tab.errors.splice(0)).toEqual([expect.stringContaining('404')]);
   });
 
   test('apply a policy after a dialog that says what it lets out and takes away', async () => {
-    const apply = await act('Apply a policy');
-    const field = apply.getByLabel('Policy');
+    await go('vault', 'Apply a policy…');
+    await begin('Apply a policy…');
+    const field = dialog().getByLabel('Policy');
+    const look = () => button('Look what changes').click();
     await field.fill('version: 1\nfields:\n  a: nothing\nelsewhere: pass\n');
-    await apply.getByRole('button').click();
-    await expect.poll(outcome('Apply a policy'), PATIENCE).toMatch(/^3:6: /);
+    await look();
+    await expect.poll(outcome, PATIENCE).toMatch(/^3:6: /);
     const document = 'version: 1\nfields:\n  a: email\nelsewhere: pass\nrights:\n  Nobody: {}\n';
     await field.fill(document.replace('{}', '{ "*": full }'));
-    await apply.getByRole('button').click();
-    await expect.poll(() => dialog().textContent(), PATIENCE).toContain('+ field a: email');
+    await look();
+    await expect.poll(dialogText, PATIENCE).toContain('+ field a: email');
     const { body: check } = await send('POST', '/policy/check', {
       document: await field.inputValue(),
     });
     expect(check.consequences).toHaveLength(3);
-    for (const one of check.consequences) expect(await dialog().textContent()).toContain(one);
+    for (const one of check.consequences) expect(await dialogText()).toContain(one);
     expect(await tab.accessibilityProblems()).toEqual([]);
     // Between the dialog and the click, another client comes that loses.
     await send('PUT', '/clients/latecomer', { can_detokenize: true });
     await button('Apply the policy').click();
-    await expect.poll(outcome('Apply a policy'), PATIENCE).toContain('latecomer will see less');
+    await expect.poll(outcome, PATIENCE).toContain('latecomer will see less');
     expect((await send('GET', '/policy')).status).toBe(404);
-    await apply.getByRole('button').click();
-    await expect.poll(() => dialog().textContent(), PATIENCE).toContain('latecomer will see less');
+    await look();
+    await expect.poll(dialogText, PATIENCE).toContain('latecomer will see less');
     await button('Apply the policy').click();
-    await expect.poll(outcome('Apply a policy'), PATIENCE).toContain('Version 1 is in force');
+    await expect.poll(outcome, PATIENCE).toContain('Version 1 is in force');
     expect((await send('GET', '/policy')).body.version).toBe(1);
     // Before a policy is there, the browser reports the 404 of each look for one.
     const problems = tab.errors.splice(0).filter((one) => !one.includes('404'));
     expect(problems).toEqual([expect.stringContaining('409')]);
+    await button('Close').click();
   });
 
   test('start from the policy in force, and clear nothing that is typed', async () => {
-    const field = form('Apply a policy').getByLabel('Policy');
+    const field = dialog().getByLabel('Policy');
     const again = async () => {
-      await act('Forget');
-      const read = tab.page.waitForResponse(`${service.opsUrl}/admin/v1/policy`);
-      await act('Apply a policy');
-      await (await read).finished();
+      await button('Cancel').click();
+      await begin('Apply a policy…');
+      return field.inputValue();
     };
-    await field.fill('');
-    await again();
+    await begin('Apply a policy…');
     const { body } = await send('GET', '/policy');
-    await expect.poll(() => field.inputValue(), PATIENCE).toBe(body.document);
+    expect(await field.inputValue()).toBe(body.document);
     const document = `${body.document}# Seen.\n`;
     await send('PUT', '/policy', { document, confirmed: ['*'] });
-    await again();
-    await expect.poll(() => field.inputValue(), PATIENCE).toBe(document);
+    expect(await again()).toBe(document);
     await field.fill('version: 1');
-    await again();
-    expect(await field.inputValue()).toBe('version: 1');
-    await field.fill('version: 1\n');
-    await form('Apply a policy').getByRole('button').click();
-    await expect.poll(() => dialog().textContent(), PATIENCE).toContain('will see more');
+    expect(await again()).toBe('version: 1');
+    await button('Look what changes').click();
+    await expect.poll(dialogText, PATIENCE).toContain('will see more');
     await button('Apply the policy').click();
-    await expect.poll(outcome('Apply a policy'), PATIENCE).toContain('Version 3 is in force');
+    await expect.poll(outcome, PATIENCE).toContain('Version 3 is in force');
   });
 
   /** Version 1 lets the value pass, until version 3 is in force on the node. */
@@ -261,19 +258,21 @@ describe.skipIf(chromiumBin === undefined)('the acts of the console', () => {
 
   test('forget values and tokens, as many as the dialog says', async () => {
     const [first, second] = [await tokenOf('Ann Lee'), await tokenOf('Bob Ray')];
-    const forget = await act('Forget');
-    await forget.getByLabel('Values, one a line').fill('Ann Lee\nNobody');
-    await forget.getByLabel('Tokens, one a line').fill(second);
-    await forget.getByRole('button').click();
-    await expect.poll(() => dialog().textContent(), PATIENCE).toContain('Forget 2 values');
-    expect(await dialog().textContent()).toContain('values[1]');
-    expect(await dialog().textContent()).toContain('Not searched: tokens that no version');
+    const { body } = await send('GET', '/clients/first');
+    await go(`client/${body.client_id}`, 'Forget values…');
+    await begin('Forget values…');
+    await dialog().getByLabel('Values, one a line').fill('Ann Lee\nNobody');
+    await dialog().getByLabel('Tokens, one a line').fill(second);
+    await button('Look what is known').click();
+    await expect.poll(dialogText, PATIENCE).toContain('Forget 2 values');
+    expect(await dialogText()).toContain('values[1]');
+    expect(await dialogText()).toContain('Not searched: tokens that no version');
     expect((await call(service, 'detokenize', { first, second })).status).toBe(200);
     await button('Forget 2 values').click();
-    await expect.poll(outcome('Forget'), PATIENCE).toContain('Forgotten: 2.');
+    await expect.poll(outcome, PATIENCE).toContain('Forgotten: 2.');
     for (const token of [first, second])
       expect((await call(service, 'detokenize', { token })).status).toBe(400);
-    expect(await forget.getByLabel('Values, one a line').inputValue()).toBe('');
+    await button('Close').click();
   });
 
   /** Serves a page of an attacker, on the same host: its requests have the cookie. */
@@ -331,12 +330,10 @@ describe.skipIf(chromiumBin === undefined)('the acts of the console', () => {
       if (request.url().includes('/admin/v1/') && request.method() !== 'GET')
         recorded.push(request);
     });
-    const issue = await act('Issue an API key');
-    await issue.getByLabel('Client').fill('first');
-    await button('Issue…').click();
+    await begin('Issue an API key…');
     await button('Issue the API key').click();
-    const shown = issue.getByLabel('API key', { exact: true });
-    await expect.poll(() => shown.count(), PATIENCE).toBe(1);
+    const shown = dialog().getByLabel('API key', { exact: true });
+    await shown.waitFor();
     const keys = async () => (await send('GET', '/api-keys')).body.api_keys.length;
     const before = await keys();
     const [sent] = recorded;
@@ -355,9 +352,9 @@ describe.skipIf(chromiumBin === undefined)('the acts of the console', () => {
     const own = Object.fromEntries(Object.entries(page).filter(([name]) => !name.startsWith(':')));
     const fresh = await ask(`${service.opsUrl}/console/admin/ticket`, 'POST', own);
     const { ticket } = JSON.parse(fresh.text);
-    await tab.page.getByRole('main').getByRole('button', { name: 'Sign out' }).click();
-    await expect.poll(() => tab.page.getByLabel('Admin token').isVisible(), PATIENCE).toBe(true);
-    expect(await shown.count()).toBe(0);
+    await button('Close').click();
+    await button('Sign out').click();
+    await button('Sign in to act').waitFor();
     expect(await replay({ 'standin-ticket': ticket })).toEqual([401, 'unauthorized']);
     expect(await keys()).toBe(before);
   });

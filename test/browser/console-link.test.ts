@@ -97,9 +97,9 @@ describe.skipIf(chromiumBin === undefined)('the console and a service that comes
 
   test('the cookies of both sessions, which another port of the host gets, are worth nothing alone', async () => {
     const { opsUrl } = service;
-    await tab.page.goto(`${opsUrl}/#/admin`);
-    await tab.page.getByLabel('Admin token').fill(ADMIN_TOKEN);
     await tab.page.getByRole('button', { name: 'Sign in to act' }).click();
+    await tab.page.getByLabel('Admin token').fill(ADMIN_TOKEN);
+    await tab.page.getByRole('button', { name: 'Sign in', exact: true }).click();
     await expect.poll(shown('Signed in as terraform'), PATIENCE).toBe(true);
     const cookie = await stolenBy(await tab.page.context().newPage());
     expect(cookie).toMatch(/standin_console=[\w-]{43}.*standin_admin=[\w-]{43}/);

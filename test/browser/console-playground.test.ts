@@ -1,9 +1,7 @@
-import { spawnSync } from 'node:child_process';
-import type { Browser } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { chromiumBin, closeFaultless, launch, Tab } from '../support/browser.ts';
-import { freePort } from '../support/processes.ts';
-import { type Place, runJson, type Service, startService, usualPlace } from '../support/service.ts';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { chromiumBin, openConsole } from '../support/browser.ts';
+import { startWithOps } from '../support/ops.ts';
+import { runJson, usualPlace } from '../support/service.ts';
 
 /** Some of what breaks pages that put texts into HTML. */
 const NAUGHTY = {
@@ -20,55 +18,35 @@ const NAUGHTY = {
 const PATIENCE = { timeout: 20_000 };
 
 describe.skipIf(chromiumBin === undefined)('the playground of the console', () => {
-  let browser: Browser;
-  let place: Place;
-  let service: Service;
-  let tab: Tab;
+  const at = openConsole(async () => startWithOps(await usualPlace()), '#/playground');
 
-  const button = (name: string) => tab.page.getByRole('button', { name, exact: true });
+  const button = (name: string) => at.tab.page.getByRole('button', { name, exact: true });
   const client = (name: string, ...options: string[]) =>
-    runJson(place, 'client', 'create', '--name', name, ...options);
-  const original = () => tab.page.getByLabel('Original');
-  const tokens = () => tab.page.getByLabel('Tokens', { exact: true }).inputValue();
-  const error = (id: string) => () => tab.page.locator(`#${id}-error`).textContent();
+    runJson(at.service.place, 'client', 'create', '--name', name, ...options);
+  const original = () => at.tab.page.getByLabel('Original');
+  const tokens = () => at.tab.page.getByLabel('Tokens', { exact: true }).inputValue();
+  const error = (id: string) => () => at.tab.page.locator(`#${id}-error`).textContent();
   const tokenize = async () => {
     await button('Tokenize').click();
-    await expect.poll(() => tab.page.getByText('Tokenized', { exact: true }).count()).toBe(1);
+    await expect.poll(() => at.tab.page.getByText('Tokenized', { exact: true }).count()).toBe(1);
   };
   /** The table, row by row, as field, value, token and restored value. */
   const fields = async () => {
-    const rows = await tab.page.locator('.fields tbody tr').all();
+    const rows = await at.tab.page.locator('.fields tbody tr').all();
     return Promise.all(rows.map((row) => row.locator('code').allTextContents()));
   };
 
-  beforeAll(async () => {
-    place = await usualPlace();
-    service = await startService(place, { OPS_PORT: String(await freePort()) });
-    browser = await launch();
-  });
-
-  beforeEach(async () => {
-    tab = await Tab.open(browser, `${service.opsUrl}/#/playground`);
-    await tab.page.getByLabel('API key').fill(service.api_key);
-  });
-
-  afterEach(() => closeFaultless(tab));
-
-  afterAll(async () => {
-    await browser?.close();
-    await service?.stop();
-    place?.remove();
-  });
+  beforeEach(() => at.tab.page.getByLabel('API key').fill(at.service.api_key));
 
   test('restores what it tokenized, whatever is in it, field by field', async () => {
     await original().fill(JSON.stringify(NAUGHTY));
-    const scripts = await tab.page.locator('script, img').count();
+    const scripts = await at.tab.page.locator('script, img').count();
     await tokenize();
     const made = JSON.parse(await tokens());
     expect(Object.keys(made)).toEqual(Object.keys(NAUGHTY));
     for (const token of Object.values(made)) expect(token).toMatch(/^[\x20-\x7e]+_tok$/);
     await button('Restore').click();
-    const equal = tab.page.getByText('Restored: equal to the original');
+    const equal = at.tab.page.getByText('Restored: equal to the original');
     await expect.poll(() => equal.count(), PATIENCE).toBe(1);
     const values = Object.values(NAUGHTY);
     const rows = await fields();
@@ -76,30 +54,25 @@ describe.skipIf(chromiumBin === undefined)('the playground of the console', () =
       values.map((value, i) => [value, Object.values(made)[i], value]),
     );
     expect(rows.map(([path]) => path)).toContain('["<b>name</b>"]');
-    expect(await tab.page.locator('.fields .equal').count()).toBe(values.length);
-    expect(await tab.page.locator('script, img').count()).toBe(scripts);
-    expect(await tab.page.getByRole('status').allTextContents()).toContainEqual(
+    expect(await at.tab.page.locator('.fields .equal').count()).toBe(values.length);
+    expect(await at.tab.page.locator('script, img').count()).toBe(scripts);
+    expect(await at.tab.page.getByRole('status').allTextContents()).toContainEqual(
       expect.stringMatching(/ms.*request [\w-]{8,}/),
     );
-    for (const theme of ['light', 'dark'] as const) {
-      await tab.page.emulateMedia({ colorScheme: theme });
-      expect(await tab.accessibilityProblems(), theme).toEqual([]);
-    }
-    await tab.page.setViewportSize({ width: 320, height: 740 });
-    expect(await tab.overflow()).toBeLessThanOrEqual(0);
+    expect(await at.tab.faults(320)).toEqual([]);
   });
 
   test('takes one plain value, and the whole body of a request', async () => {
     await original().fill('  ann@example.com\n');
     await tokenize();
-    expect(await tab.page.getByText('Sent as one value').count()).toBe(1);
+    expect(await at.tab.page.getByText('Sent as one value').count()).toBe(1);
     const [[path, value, token] = []] = await fields();
     expect([path, value]).toEqual(['value', 'ann@example.com']);
     expect(token).toMatch(/^[a-z]+@[a-z]+\.[a-z]+_tok$/);
     await original().fill('{"data": {"mail": "ann@example.com"}}');
     await tokenize();
     expect(await fields()).toEqual([['mail', 'ann@example.com', token, '–']]);
-    expect(await tab.page.getByText('Sent as the body of a request').count()).toBe(1);
+    expect(await at.tab.page.getByText('Sent as the body of a request').count()).toBe(1);
   });
 
   test('never shows tokens of other values', async () => {
@@ -112,56 +85,38 @@ describe.skipIf(chromiumBin === undefined)('the playground of the console', () =
     await expect.poll(error('original')).toContain('must be a string');
     expect([await tokens(), await fields()]).toEqual(['', []]);
     // Tokens that the user typed are the user's.
-    await tab.page.getByLabel('Tokens', { exact: true }).fill(before);
+    await at.tab.page.getByLabel('Tokens', { exact: true }).fill(before);
     await original().fill('{"name": "Bea"}');
     expect(await tokens()).toBe(before);
     await button('Restore').click();
-    await expect.poll(() => tab.page.getByText('Restored', { exact: true }).count()).toBe(2);
+    await expect.poll(() => at.tab.page.getByText('Restored', { exact: true }).count()).toBe(2);
     expect((await fields())[0]!.slice(1)).toEqual(['–', JSON.parse(before).name, 'Ann']);
-    expect(tab.errors.every((text) => text.includes('status of 400'))).toBe(true);
-    tab.errors.length = 0;
-  });
-
-  test('copies the call as a command that has no API key, and that prints the same tokens', async () => {
-    await tab.page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
-    await original().fill('{"name": "Conan O\'Brien"}');
-    await tokenize();
-    const command = tab.page.getByLabel('The call as a command');
-    const text = (await command.textContent())!;
-    expect(text).not.toContain(service.api_key);
-    await tab.page.getByRole('button', { name: 'Copy the command' }).click();
-    await expect.poll(() => tab.page.evaluate('navigator.clipboard.readText()')).toBe(text);
-    const env = { ...process.env, STANDIN_API_KEY: service.api_key };
-    const { stdout } = spawnSync('sh', ['-c', text], { env, encoding: 'utf8' });
-    expect(stdout).toContain(JSON.parse(await tokens()).name);
-    await button('Restore').click();
-    await expect.poll(() => command.textContent()).toContain('/api/v1/detokenize');
-    await button('Example').click();
-    expect(await command.isVisible()).toBe(false);
+    expect(at.tab.errors.every((text) => text.includes('status of 400'))).toBe(true);
+    at.tab.errors.length = 0;
   });
 
   test('keeps its API key nowhere', async () => {
     await button('Example').click();
     await tokenize();
-    const kept = await tab.page.evaluate(
+    const kept = await at.tab.page.evaluate(
       'JSON.stringify([{...localStorage}, {...sessionStorage}])',
     );
-    expect(kept + JSON.stringify(await tab.page.context().storageState())).not.toContain('stk_');
-    await tab.page.reload();
-    expect(await tab.page.getByLabel('API key').inputValue()).toBe('');
+    expect(kept + JSON.stringify(await at.tab.page.context().storageState())).not.toContain('stk_');
+    await at.tab.page.reload();
+    expect(await at.tab.page.getByLabel('API key').inputValue()).toBe('');
     expect(await original().inputValue()).toBe('');
   });
 
   test('says what is wrong beside the field that it is about', async () => {
     const reader = await client('reader', '--can', 'detokenize');
     const slow = await client('slow', '--rate-limit', '1');
-    const apiKey = tab.page.getByLabel('API key');
-    const focus = () => tab.page.evaluate('document.activeElement.id');
+    const apiKey = at.tab.page.getByLabel('API key');
+    const focus = () => at.tab.page.evaluate('document.activeElement.id');
 
     await apiKey.fill('');
     await button('Tokenize').click();
     expect(await error('api-key')()).toBe('Type an API key first.');
-    await apiKey.fill(service.api_key);
+    await apiKey.fill(at.service.api_key);
     await button('Tokenize').click();
     expect(await error('original')()).toContain('Type or paste a value');
     await original().fill('{"a": }');
@@ -175,7 +130,7 @@ describe.skipIf(chromiumBin === undefined)('the playground of the console', () =
     await button('Tokenize').click();
     await expect.poll(error('original')).toContain('Line 3: data.a["b c"][1]: must be a string');
     const selected = 'getSelection().toString()';
-    expect([await focus(), await tab.page.evaluate(selected)]).toEqual(['original', '7']);
+    expect([await focus(), await at.tab.page.evaluate(selected)]).toEqual(['original', '7']);
 
     await original().fill('{"a": "Ann"}');
     await apiKey.fill(`stk_${'a'.repeat(34)}`);
@@ -192,7 +147,7 @@ describe.skipIf(chromiumBin === undefined)('the playground of the console', () =
     };
     await expect.poll(again, { timeout: 30_000 }).toMatch(/limit .* Try again in \d+ s/);
     // Refusals are what the browser calls errors, too.
-    expect(tab.errors.every((text) => /status of 4(00|01|03|29)/.test(text))).toBe(true);
-    tab.errors.length = 0;
+    expect(at.tab.errors.every((text) => /status of 4(00|01|03|29)/.test(text))).toBe(true);
+    at.tab.errors.length = 0;
   });
 });

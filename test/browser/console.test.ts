@@ -1,15 +1,8 @@
-import type { Browser, Locator } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { chromiumBin, closeFaultless, launch, Tab } from '../support/browser.ts';
-import { freePort } from '../support/processes.ts';
-import {
-  call,
-  type Place,
-  runJson,
-  type Service,
-  startService,
-  usualPlace,
-} from '../support/service.ts';
+import type { Locator } from 'playwright-core';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { chromiumBin, openConsole } from '../support/browser.ts';
+import { startWithOps } from '../support/ops.ts';
+import { call, runJson, usualPlace } from '../support/service.ts';
 
 const VIEWS = {
   '': 'Overview',
@@ -22,52 +15,38 @@ const VIEWS = {
 const PATIENCE = { timeout: 20_000 };
 
 describe.skipIf(chromiumBin === undefined)('the console in Chromium', () => {
-  let browser: Browser;
-  let place: Place;
-  let service: Service;
-  let tab: Tab;
+  const at = openConsole(async () => startWithOps(await usualPlace()));
 
-  const go = (route: string) => tab.page.goto(`${service.opsUrl}/#/${route}`);
-  const button = (name: string) => tab.page.getByRole('button', { name, exact: true });
+  const go = (route: string) => at.tab.page.goto(`${at.service.opsUrl}/#/${route}`);
+  const button = (name: string) => at.tab.page.getByRole('button', { name, exact: true });
+  const shownTheme = async () => {
+    const color = await at.tab.page.evaluate('getComputedStyle(document.body).color');
+    return color === 'rgb(23, 27, 33)' ? 'light' : 'dark';
+  };
   const client = (name: string, ...options: string[]) =>
-    runJson(place, 'client', 'create', '--name', name, ...options);
+    runJson(at.service.place, 'client', 'create', '--name', name, ...options);
   const numbers = (chart: string, line: string): Promise<string[]> =>
-    cellsOf(tab.page.getByLabel(chart, { exact: true }).getByRole('row').filter({ hasText: line }));
+    cellsOf(
+      at.tab.page.getByLabel(chart, { exact: true }).getByRole('row').filter({ hasText: line }),
+    );
 
-  beforeAll(async () => {
-    place = await usualPlace();
-    service = await startService(place, { OPS_PORT: String(await freePort()) });
-    browser = await launch();
-  });
-
-  beforeEach(async () => {
-    tab = await Tab.open(browser, service.opsUrl!);
-    await expect.poll(() => tab.page.getByText('Live', { exact: true }).count(), PATIENCE).toBe(1);
-  });
-
-  afterEach(() => closeFaultless(tab));
-
-  afterAll(async () => {
-    await browser?.close();
-    await service?.stop();
-    place?.remove();
-  });
+  beforeEach(() => at.tab.page.getByText('Live', { exact: true }).waitFor());
 
   test('a service that nobody has asked says how to, with the line that does', async () => {
-    const command = tab.page.getByLabel('Command that sends a request');
-    expect(await command.textContent()).toContain(`curl ${service.url}/api/v1/tokenize`);
-    await tab.page.getByRole('link', { name: 'playground', exact: true }).click();
-    expect(await tab.page.title()).toBe('Playground · Standin');
+    const command = at.tab.page.getByLabel('Command that sends a request');
+    expect(await command.textContent()).toContain(`curl ${at.service.url}/api/v1/tokenize`);
+    await at.tab.page.getByRole('link', { name: 'playground', exact: true }).click();
+    expect(await at.tab.page.title()).toBe('Playground · Standin');
   });
 
   test('the numbers are those of what was sent', async () => {
-    const { body } = await call(service, 'tokenize', { a: 'Ann', b: 'Bea', c: 'Cleo' });
+    const { body } = await call(at.service, 'tokenize', { a: 'Ann', b: 'Bea', c: 'Cleo' });
     for (let i = 1; i < 40; i++)
-      await call(service, 'tokenize', { a: `${i}`, b: 'Bea', c: 'Cleo' });
+      await call(at.service, 'tokenize', { a: `${i}`, b: 'Bea', c: 'Cleo' });
     for (let i = 0; i < 20; i++)
-      await call(service, 'detokenize', { a: body.data.a, b: body.data.b });
-    for (let i = 0; i < 5; i++) await call(service, 'detokenize', { a: 'nobody_tok' });
-    for (const summary of await tab.page.getByText('In numbers').all()) await summary.click();
+      await call(at.service, 'detokenize', { a: body.data.a, b: body.data.b });
+    for (let i = 0; i < 5; i++) await call(at.service, 'detokenize', { a: 'nobody_tok' });
+    for (const summary of await at.tab.page.getByText('In numbers').all()) await summary.click();
     const inAll = async (chart: string, line: string) => (await numbers(chart, line)).at(-1);
     await expect.poll(() => inAll('Requests', 'detokenize'), PATIENCE).toBe('25');
     expect(await numbers('Requests', 'tokenize')).toContain('40');
@@ -76,25 +55,25 @@ describe.skipIf(chromiumBin === undefined)('the console in Chromium', () => {
     expect(await inAll('Refused and failed', 'refused')).toBe('5');
     expect(await inAll('Refused and failed', 'failed')).toBe('0');
     expect((await numbers('Latency of tokenize', 'p99'))[2]).toMatch(/^[\d.]+ ms$/);
-    const picture = tab.page.getByRole('img', {
+    const picture = at.tab.page.getByRole('img', {
       name: /^Requests: tokenize .* at most; detokenize/,
     });
     expect(await picture.count()).toBe(1);
-    expect(await tab.page.getByLabel('Command that sends a request').isVisible()).toBe(false);
+    expect(await at.tab.page.getByLabel('Command that sends a request').isVisible()).toBe(false);
     // 40 values that are told apart, and Ann, Bea and Cleo instead of the first of them.
     await go('vault');
-    const records = tab.page.locator('.tile').filter({ hasText: /^Records/, visible: true });
+    const records = at.tab.page.locator('.tile').filter({ hasText: /^Records/, visible: true });
     await expect.poll(() => records.textContent(), { timeout: 80_000 }).toContain('42');
   });
 
   test('the charts show one window of time, and one time under the cursor', async () => {
-    await tab.page.getByText('15 min', { exact: true }).click();
-    expect(await tab.page.getByLabel('15 min').isChecked()).toBe(true);
-    const canvases = tab.page.locator('.u-over');
+    await at.tab.page.getByText('15 min', { exact: true }).click();
+    expect(await at.tab.page.getByLabel('15 min').isChecked()).toBe(true);
+    const canvases = at.tab.page.locator('.u-over');
     await expect.poll(() => canvases.count(), PATIENCE).toBe(6);
     const box = (await canvases.first().boundingBox())!;
-    await tab.page.mouse.move(box.x + box.width - 2, box.y + 20);
-    const times = () => tab.page.locator('.charts .chart-time').allTextContents();
+    await at.tab.page.mouse.move(box.x + box.width - 2, box.y + 20);
+    const times = () => at.tab.page.locator('.charts .chart-time').allTextContents();
     await expect.poll(async () => new Set(await times()).size, PATIENCE).toBe(1);
     expect((await times())[0]).toMatch(/^\d\d:\d\d:\d\d$/);
   });
@@ -109,87 +88,87 @@ describe.skipIf(chromiumBin === undefined)('the console in Chromium', () => {
     );
     await client('Zebra');
     await go('clients');
-    const row = tab.page.getByRole('row').filter({ hasText: odd.client_id });
+    const row = at.tab.page.getByRole('row').filter({ hasText: odd.client_id });
     await expect.poll(() => row.count(), PATIENCE).toBe(1);
     expect(await row.textContent()).toContain('<img src=x onerror=alert(1)>');
     const usual = ['tokenize', 'deterministic', '1', 'never', '0 of 50'];
     expect(await cellsOf(row)).toEqual(usual);
-    await tab.page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await at.tab.page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
     await row.getByRole('button', { name: 'Copy the client_id' }).click();
     await expect.poll(() => row.getByText('Copied').count()).toBe(1);
-    expect(await tab.page.evaluate('navigator.clipboard.readText()')).toBe(odd.client_id);
+    expect(await at.tab.page.evaluate('navigator.clipboard.readText()')).toBe(odd.client_id);
     const rate = async () => {
-      await call(service, 'tokenize', { a: 'Ann' }, odd.api_key);
+      await call(at.service, 'tokenize', { a: 'Ann' }, odd.api_key);
       return (await cellsOf(row)).at(-1);
     };
     await expect.poll(rate, { timeout: 30_000, interval: 200 }).toMatch(/^(?!0 )[\d.]+ of 50$/);
-    const names = () => tab.page.locator('.client-name a').allTextContents();
+    const names = () => at.tab.page.locator('.client-name a').allTextContents();
     await button('Client').click();
     expect(await names()).toEqual(['<img src=x onerror=alert(1)>', 'first', 'Zebra']);
     await button('Client').click();
     expect((await names())[0]).toBe('Zebra');
-    await tab.page.getByLabel('Filter').fill('zeb');
+    await at.tab.page.getByLabel('Filter').fill('zeb');
     expect(await names()).toEqual(['Zebra']);
-    expect(await tab.page.getByText('1 of 3 clients').count()).toBe(1);
+    expect(await at.tab.page.getByText('1 of 3 clients').count()).toBe(1);
   });
 
   test('everything can be done by keyboard', async () => {
-    const { keyboard } = tab.page;
+    const { keyboard } = at.tab.page;
     await keyboard.press('Tab');
-    expect(await tab.page.evaluate('document.activeElement.textContent')).toContain('Skip');
+    expect(await at.tab.page.evaluate('document.activeElement.textContent')).toContain('Skip');
     await keyboard.press('Enter');
-    expect(await tab.page.evaluate('document.activeElement.id')).toBe('main');
-    await tab.page.getByRole('link', { name: 'Vault & keys', exact: true }).focus();
+    expect(await at.tab.page.evaluate('document.activeElement.id')).toBe('main');
+    await at.tab.page.getByRole('link', { name: 'Vault & keys', exact: true }).focus();
     await keyboard.press('Tab');
     await keyboard.press('Enter');
-    await expect.poll(() => tab.page.title(), PATIENCE).toBe('Playground · Standin');
-    await keyboard.press('Tab'); // Admin
+    await expect.poll(() => at.tab.page.title(), PATIENCE).toBe('Playground · Standin');
     await keyboard.press('Tab'); // API reference
     await keyboard.press('Tab'); // theme
     await keyboard.press('Tab');
-    await keyboard.type(service.api_key);
+    await keyboard.type(at.service.api_key);
     await keyboard.press('Tab');
     await keyboard.type('{"name": "Ann"}');
     await keyboard.press('Control+Enter');
-    const tokens = () => tab.page.getByLabel('Tokens', { exact: true }).inputValue();
+    const tokens = () => at.tab.page.getByLabel('Tokens', { exact: true }).inputValue();
     await expect.poll(tokens).toMatch(/[a-z]+_tok/);
-    await tab.page.getByLabel('Tokens', { exact: true }).focus();
+    await at.tab.page.getByLabel('Tokens', { exact: true }).focus();
     await keyboard.press('Control+Enter');
-    await expect.poll(() => tab.page.getByText('equal to the original').count()).toBe(1);
+    await expect.poll(() => at.tab.page.getByText('equal to the original').count()).toBe(1);
   });
 
   test.each(['light', 'dark'])('accessible in every view, contrast included: %s', async (theme) => {
-    await tab.page.getByLabel('Theme').selectOption(theme);
-    await tab.page.reload();
-    await expect.poll(() => tab.page.getByText('Live', { exact: true }).count(), PATIENCE).toBe(1);
-    expect(await tab.page.evaluate('document.documentElement.dataset.theme')).toBe(theme);
+    await at.tab.page.getByLabel('Theme').selectOption(theme);
+    await at.tab.page.reload();
+    await expect
+      .poll(() => at.tab.page.getByText('Live', { exact: true }).count(), PATIENCE)
+      .toBe(1);
+    expect(await shownTheme()).toBe(theme);
     for (const [route, title] of Object.entries(VIEWS)) {
       await go(route);
-      expect(await tab.page.getByRole('heading', { level: 1 }).textContent()).toBe(title);
+      expect(await at.tab.page.getByRole('heading', { level: 1 }).textContent()).toBe(title);
       if (route === '')
-        for (const one of await tab.page.getByText('In numbers').all()) await one.click();
-      expect(await tab.accessibilityProblems(), title).toEqual([]);
+        for (const one of await at.tab.page.getByText('In numbers').all()) await one.click();
+      expect(await at.tab.accessibilityProblems(), title).toEqual([]);
     }
     await button('Tokenize').click();
-    expect(await tab.accessibilityProblems(), 'with an error').toEqual([]);
+    expect(await at.tab.accessibilityProblems(), 'with an error').toEqual([]);
   });
 
   test('the theme is that of the system until another is chosen', async () => {
-    const theme = () => tab.page.evaluate('document.documentElement.dataset.theme');
-    await tab.page.emulateMedia({ colorScheme: 'dark' });
-    await expect.poll(theme).toBe('dark');
-    await tab.page.getByLabel('Theme').selectOption('light');
-    expect(await theme()).toBe('light');
-    await tab.page.getByLabel('Theme').selectOption('system');
-    expect(await theme()).toBe('dark');
+    await at.tab.page.emulateMedia({ colorScheme: 'dark' });
+    await expect.poll(shownTheme).toBe('dark');
+    await at.tab.page.getByLabel('Theme').selectOption('light');
+    expect(await shownTheme()).toBe('light');
+    await at.tab.page.getByLabel('Theme').selectOption('system');
+    expect(await shownTheme()).toBe('dark');
   });
 
   test.each([320, 360, 768])('nothing is wider than a screen of %i px', async (width) => {
-    await tab.page.setViewportSize({ width, height: 740 });
+    await at.tab.page.setViewportSize({ width, height: 740 });
     for (const route of Object.keys(VIEWS)) {
       await go(route);
-      expect(await tab.overflow(), route).toBeLessThanOrEqual(0);
-      const { x, width: linkWidth } = (await tab.page.locator('[aria-current]').boundingBox())!;
+      expect(await at.tab.overflow(), route).toBeLessThanOrEqual(0);
+      const { x, width: linkWidth } = (await at.tab.page.locator('[aria-current]').boundingBox())!;
       expect(Math.floor(x + linkWidth), `the link of ${route}`).toBeLessThanOrEqual(width);
     }
   });

@@ -120,15 +120,15 @@ describe('help and usage', () => {
     [['serve', '--json'], "unknown option '--json'"],
     [['migrate', '--force'], "unknown option '--force'"],
     [['client', 'create'], "required option '--name <name>' not specified"],
-    [['client', 'create', '--name', ' '], 'It must have 1 to 200 characters'],
-    [['client', 'create', '--name', 'x'.repeat(201)], 'It must have 1 to 200 characters'],
-    [['client', 'create', '--name', 'x', '--rate-limit', '-1'], 'a number of requests a second'],
+    [['client', 'create', '--name', ' '], 'It must be 1 to 200 characters'],
+    [['client', 'create', '--name', 'x'.repeat(201)], 'It must be 1 to 200 characters'],
+    [['client', 'create', '--name', 'x', '--rate-limit', '-1'], '0 to 1000000'],
     [['client', 'create', '--name', 'x', '--rate-limit', '1000001'], '0 to 1000000'],
-    [['client', 'create', '--name', 'x', '--rate-limit', 'default'], '0 to 1000000'],
-    [['client', 'create', '--name', 'x', '--token-mode', 'odd'], 'deterministic, random'],
+    [['client', 'create', '--name', 'x', '--rate-limit', 'none'], '0 to 1000000'],
+    [['client', 'create', '--name', 'x', '--token-mode', 'odd'], 'deterministic or random'],
     [['client', 'create', '--name', 'x', '--time-to-live', '90'], 'a time like 30m, 12h or 90d'],
     [['client', 'create', '--name', 'x', '--time-to-live', '0d'], 'a time like 30m, 12h or 90d'],
-    [['client', 'create', '--name', 'x', '--time-to-live', 'none'], 'a time like 30m'],
+    [['client', 'create', '--name', 'x', '--time-to-live', 'default'], 'a time like 30m'],
     [['client', 'update', NO_CLIENT, '--time-to-live', '10001d'], 'up to 10000d'],
     [['forget'], 'name tokens, or a file of them'],
     [['forget', 'a_tok', '--file', '-'], 'name tokens, or a file of them'],
@@ -315,7 +315,7 @@ describe.each(usualKinds())('admin commands on the %s database', (kind) => {
       });
       const defaults = ['--detokenize-limit=default', '--unknown-token-limit=default'];
       expect(await text('client', 'update', clientId, ...defaults)).toBe(
-        `${clientId}  may: enabled, can tokenize,detokenize, rate limit default, detokenize limit default, look-up limit default, unknown tokens default, deterministic tokens, time to live for ever\n`,
+        `${clientId}  may: enabled, can tokenize,detokenize, rate limit default, detokenize limit default, unknown token limit default, lookup limit default, deterministic tokens, time to live for ever\n`,
       );
     });
 

@@ -59,9 +59,9 @@ describe.runIf(hasTerminal)('on a terminal', () => {
   test('a list that does not fit is a block for each row, without what is usual', () => {
     const [shop, crm] = plain(runOnTerminal(['client', 'list'], place, {}, 80)).split('\n\n');
     expect(shop).toMatch(
-      /^CLIENT {10}standin_\w{24}\nNAME {12}shop\nCAN {13}tokenize,detokenize\nTOKENS {10}deterministic\nCREATED {9}\S+Z$/,
+      /^CLIENT {15}standin_\w{24}\nNAME {17}shop\nCAN {18}tokenize,detokenize\nTOKENS {15}deterministic\nCREATED {14}\S+Z$/,
     );
-    expect(crm).toMatch(/\nCAN {13}tokenize\nRATE LIMIT {6}5\/s\n/);
+    expect(crm).toMatch(/\nCAN {18}tokenize\nRATE LIMIT {11}5\/s\n/);
   });
 
   test('a list that fits is a table, as in a pipe', async () => {

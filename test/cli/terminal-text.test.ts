@@ -48,6 +48,15 @@ describe('C32: control and bidi characters in the name of a client', () => {
     },
   );
 
+  test.each(['subject', 'space'])('in its %s are refused in words, too', async (setting) => {
+    const args = ['client', 'create', '--name', 'other', `--${setting}`, 'x\ty'];
+    const { code, stderr } = await runCli(args, place);
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringContaining(`The ${setting} of a client cannot contain U+0009`),
+    ]);
+  });
+
   test('names of every script, with the joiners that they need, are taken', async () => {
     for (const name of ['Müller & Söhne', '李小龍', 'می‌خواهم', 'עברית', '👩‍👩‍👧'])
       expect((await runCli(['client', 'create', '--name', name], place)).code).toBe(0);

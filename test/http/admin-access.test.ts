@@ -1,8 +1,7 @@
-import { request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { ADMIN_SETTING, ADMIN_TOKEN, admin, adminPlace } from '../support/admin.ts';
 import { readAudit } from '../support/audit.ts';
-import { ask, type OpsAnswer, sessionIn, startWithOps } from '../support/ops.ts';
+import { ask, type OpsService, sessionIn, startWithOps } from '../support/ops.ts';
 import {
   kinds,
   leastPrivilegePlace,
@@ -14,8 +13,6 @@ import {
 } from '../support/service.ts';
 import { hasOpenssl, NAMES, startTls, tlsCall } from '../support/tls.ts';
 import { sql } from '../support/vault.ts';
-
-type OpsService = Awaited<ReturnType<typeof startWithOps>>;
 
 /** With the method and path of one operation of each kind. */
 const OPERATIONS = [
@@ -68,24 +65,8 @@ describe('with ADMIN_TOKEN', () => {
   });
 
   /** From an address of the test's own: wrong tokens slow an address. */
-  const askFrom = (
-    localAddress: string,
-    headers: Record<string, string>,
-    [method, path]: readonly [string, string] = ['GET', '/clients'],
-  ): Promise<{ status: number; headers: NodeJS.Dict<string | string[]>; text: string }> =>
-    new Promise((resolve, reject) => {
-      const options = { method, headers, localAddress, agent: false } as const;
-      const sent = request(`${service.opsUrl}/admin/v1${path}`, options, (response) => {
-        let text = '';
-        response.on('data', (chunk) => {
-          text += chunk;
-        });
-        const { statusCode: status, headers: received } = response;
-        response.on('end', () => resolve({ status: status!, headers: received, text }));
-      });
-      sent.on('error', reject);
-      sent.end();
-    });
+  const askFrom = (localAddress: string, headers: Record<string, string>) =>
+    ask(`${service.opsUrl}/admin/v1/clients`, 'GET', headers, undefined, localAddress);
   const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
   test.each(OPERATIONS)('%s %s is 401 without the token', async (method, path) => {
@@ -158,22 +139,11 @@ describe('with ADMIN_TOKEN', () => {
   );
 
   describe('a browser', () => {
-    const session = (localAddress: string, token: string, headers: Record<string, string> = {}) =>
-      new Promise<OpsAnswer>((resolve, reject) => {
-        const all = { ...bearer(OPS_TOKEN), 'content-type': 'application/json', ...headers };
-        const options = { method: 'POST', headers: all, localAddress, agent: false } as const;
-        const url = `${service.opsUrl}/console/admin/session`;
-        const sent = request(url, options, (response) => {
-          let text = '';
-          response.on('data', (chunk) => {
-            text += chunk;
-          });
-          const { statusCode: status, headers } = response;
-          response.on('end', () => resolve({ status: status!, headers, text }));
-        });
-        sent.on('error', reject);
-        sent.end(JSON.stringify({ token }));
-      });
+    const session = (localAddress: string, token: string, headers: Record<string, string> = {}) => {
+      const all = { ...bearer(OPS_TOKEN), 'content-type': 'application/json', ...headers };
+      const url = `${service.opsUrl}/console/admin/session`;
+      return ask(url, 'POST', all, JSON.stringify({ token }), localAddress);
+    };
 
     test('signs in after the sign-in of the listener, and from its own page only', async () => {
       const none = { authorization: '' };

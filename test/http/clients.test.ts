@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
   call,
+  createClient,
   leastPrivilegePlace,
   runJson,
   type Service,
@@ -26,14 +27,9 @@ const refused = (apiKey: string) =>
   until(async () => (await status(apiKey)) === 401, 'a 401', 10_000);
 
 test('a client has several live API keys; each works at once, and ends alone', async () => {
-  const { client_id: clientId, api_key: first } = await command(
-    'client',
-    'create',
-    '--name',
-    'shop',
-  );
+  const { client_id: id, api_key: first } = await createClient(service.place);
   expect(await status(first)).toBe(200);
-  const second = await command('api-key', 'issue', '--client', clientId);
+  const second = await command('api-key', 'issue', '--client', id);
   expect(await status(second.api_key)).toBe(200);
   await command('api-key', 'revoke', second.api_key_id);
   await refused(second.api_key);
@@ -41,37 +37,25 @@ test('a client has several live API keys; each works at once, and ends alone', a
 });
 
 test('an API key ends when its time is over', async () => {
-  const { client_id: clientId } = await command('client', 'create', '--name', 'guest');
+  const { client_id: id } = await createClient(service.place);
   const soon = new Date(Date.now() + 2_500).toISOString();
-  const { api_key: apiKey } = await command(
-    'api-key',
-    'issue',
-    '--client',
-    clientId,
-    '--expires',
-    soon,
-  );
-  expect(await status(apiKey)).toBe(200);
-  await refused(apiKey);
+  const issued = await command('api-key', 'issue', '--client', id, '--expires', soon);
+  expect(await status(issued.api_key)).toBe(200);
+  await refused(issued.api_key);
   expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(soon));
 });
 
-test('a disabled client is turned away with all its keys, and taken again when enabled', async () => {
-  const { client_id: clientId, api_key: apiKey } = await command(
-    'client',
-    'create',
-    '--name',
-    'off',
-  );
+test('all API keys of a disabled client are refused, and accepted when it is enabled', async () => {
+  const { client_id: id, api_key: apiKey } = await createClient(service.place);
   expect(await status(apiKey)).toBe(200);
-  await command('client', 'disable', clientId);
+  await command('client', 'disable', id);
   await refused(apiKey);
-  await command('client', 'update', clientId, '--enable');
+  await command('client', 'update', id, '--enable');
   expect(await status(apiKey)).toBe(200);
 });
 
 test('a client has a limit of its own, 0 is none, and others are not touched', async () => {
-  const slow = await command('client', 'create', '--name', 'slow', '--rate-limit', '0.001');
+  const slow = await createClient(service.place, '--rate-limit', '0.001');
   expect(await status(slow.api_key)).toBe(200);
   const limited = await call(service, 'tokenize', { a: 'b' }, slow.api_key);
   expect([limited.status, limited.body]).toEqual([

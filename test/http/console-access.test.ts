@@ -1,14 +1,14 @@
 import { existsSync } from 'node:fs';
-import { request } from 'node:http';
 import { join } from 'node:path';
+import { Hono } from 'hono';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Sessions, Tries } from '../../src/ops/sessions.ts';
+import type { OpsContext, OpsEnv } from '../../src/ops/web.ts';
 import { MISREADS_NAMES } from '../../src/service/misread-names.ts';
 import { rawExchange } from '../support/http.ts';
-import { ask, sessionIn, startWithOps, watch } from '../support/ops.ts';
-import { ROOT, type Service, until, usualPlace } from '../support/service.ts';
+import { ask, type OpsService, sessionIn, startWithOps, watch } from '../support/ops.ts';
+import { ROOT, until, usualPlace } from '../support/service.ts';
 
-type OpsService = Service & { readonly opsUrl: string };
 const TOKEN = 'correct-horse-battery-staple';
 const JSON_TYPE = { 'content-type': 'application/json' };
 const PROTECTED = [
@@ -180,7 +180,7 @@ describe('with OPS_TOKEN', () => {
     const signedIn = await signIn(TOKEN);
     expect(signedIn.status).toBe(200);
     expect(String(signedIn.headers['set-cookie'])).toMatch(
-      /^standin_console=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; Max-Age=43200$/,
+      /^standin_console=[\w-]{43}; Max-Age=43200; Path=\/; HttpOnly; SameSite=Strict$/,
     );
     const own = sessionIn('console', signedIn);
     const { cookie, ...secret } = own;
@@ -241,15 +241,9 @@ test.runIf(process.platform === 'linux')(
   },
 );
 
-function signInFrom(localAddress: string, token: string): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const options = { method: 'POST', headers: JSON_TYPE, localAddress, agent: false } as const;
-    const sent = request(`${guarded.opsUrl}/console/session`, options, (response) =>
-      response.resume().once('end', () => resolve(response.statusCode!)),
-    );
-    sent.on('error', reject);
-    sent.end(JSON.stringify({ token }));
-  });
+async function signInFrom(localAddress: string, token: string): Promise<number> {
+  const url = `${guarded.opsUrl}/console/session`;
+  return (await ask(url, 'POST', JSON_TYPE, JSON.stringify({ token }), localAddress)).status;
 }
 
 test.each([
@@ -345,38 +339,49 @@ describe('what a page of another site has a browser send', () => {
 describe('sessions', () => {
   const HOUR_MS = 3_600_000;
   const OPTIONS = { name: 'console', durationMs: 12 * HOUR_MS, isSecure: false } as const;
-  const begun = (sessions: Sessions<true>) => {
-    const { cookie, signedIn } = sessions.begin(true);
-    return sessionIn('console', {
-      headers: { 'set-cookie': cookie },
-      text: JSON.stringify(signedIn),
+  /** What a handler does with a request that has these headers. */
+  async function handled<T>(headers: Record<string, string>, act: (c: OpsContext) => T) {
+    let result: T | undefined;
+    const app = new Hono<OpsEnv>().get('/', (c) => {
+      result = act(c);
+      return c.body(null);
     });
+    const response = await app.request('/', { headers }, { incoming: { headers } } as never);
+    return { result: result as T, cookie: response.headers.get('set-cookie') };
+  }
+  const begun = async (sessions: Sessions<true>) => {
+    const { result, cookie } = await handled({}, (c) => sessions.begin(c, true));
+    const text = JSON.stringify(result);
+    return sessionIn('console', { headers: { 'set-cookie': cookie! }, text });
   };
+  const find = async (sessions: Sessions<true>, headers: Record<string, string>) =>
+    (await handled(headers, (c) => sessions.find(c))).result;
 
-  test('end after 12 hours, and are at most 100: the oldest goes', () => {
+  test('end after 12 hours, and are at most 100: the oldest goes', async () => {
     let nowMs = 0;
     const sessions = new Sessions<true>(OPTIONS, () => nowMs);
-    const first = begun(sessions);
+    const first = await begun(sessions);
     nowMs = 12 * HOUR_MS - 1;
-    expect(sessions.find(first)).toBe(true);
-    const second = begun(sessions);
+    expect(await find(sessions, first)).toBe(true);
+    const second = await begun(sessions);
     nowMs++;
-    expect([sessions.find(first), sessions.find(second)]).toEqual([undefined, true]);
-    for (let i = 0; i < 99; i++) sessions.begin(true);
-    expect(sessions.find(second)).toBe(true);
-    sessions.begin(true);
-    expect(sessions.find(second)).toBe(undefined);
+    expect([await find(sessions, first), await find(sessions, second)]).toEqual([undefined, true]);
+    for (let i = 0; i < 99; i++) await begun(sessions);
+    expect(await find(sessions, second)).toBe(true);
+    await begun(sessions);
+    expect(await find(sessions, second)).toBe(undefined);
   });
 
-  test('are found by their cookie, whatever other cookies the host has', () => {
+  test('are found by their cookie, whatever other cookies the host has', async () => {
     const sessions = new Sessions<true>(OPTIONS);
-    const { cookie, ...secret } = begun(sessions);
-    const found = (text: string) => sessions.find({ ...secret, cookie: text }) === true;
+    const { cookie, ...secret } = await begun(sessions);
+    const found = async (text: string) =>
+      (await find(sessions, { ...secret, cookie: text })) === true;
     const alike = 'my_standin_console=1';
     for (const text of [`a=1; ${cookie}`, `${cookie};a=${cookie}`, `${alike}; ${cookie}; ${alike}`])
-      expect([text, found(text)]).toEqual([text, true]);
+      expect([text, await found(text)]).toEqual([text, true]);
     for (const text of ['', ';', `my_${cookie}`, `a=${cookie}`, `${cookie}1`, 'standin_console='])
-      expect([text, found(text)]).toEqual([text, false]);
+      expect([text, await found(text)]).toEqual([text, false]);
   });
 
   test('are tried to be begun five times at once, then twice a second', () => {

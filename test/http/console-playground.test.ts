@@ -1,11 +1,8 @@
-import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, test } from 'vitest';
-import { ask, type OpsAnswer, startWithOps } from '../support/ops.ts';
+import { ask, type OpsAnswer, type OpsService, startWithOps } from '../support/ops.ts';
 import { noteSecrets } from '../support/secrecy.ts';
-import { type Place, type Service, usualPlace } from '../support/service.ts';
+import { type Place, usualPlace } from '../support/service.ts';
 import { Authority, hasOpenssl } from '../support/tls.ts';
-
-type OpsService = Service & { readonly opsUrl: string };
 
 let service: OpsService;
 afterEach(async () => {
@@ -97,44 +94,9 @@ describe.skipIf(!hasOpenssl)('the playground of a service with TLS', () => {
     return { authority, env: { TLS_CERT_FILE: cert, TLS_KEY_FILE: key } };
   };
 
-  test('calls the service by its own certificate, whatever the name in it', async () => {
+  test('calls the service within the process, whatever the name in its certificate', async () => {
     await start((place) => files(place).env);
     await roundTrip();
-  });
-
-  test('believes no other listener with another certificate of the same authority', async () => {
-    const { PlaygroundForwarder } = await import('../../src/ops/console/playground-forwarder.ts');
-    let authority!: Authority;
-    await start((place) => {
-      const made = files(place, 'IP:127.0.0.1');
-      authority = made.authority;
-      return made.env;
-    });
-    const { createServer } = await import('node:http');
-    const { X509Certificate } = await import('node:crypto');
-    const other = readFileSync(authority.issue('IP:127.0.0.1').cert, 'utf8');
-    const own = {
-      certificate: `${other}${readFileSync(authority.ca, 'utf8')}`,
-      der: new X509Certificate(other).raw,
-      asksClients: false,
-    };
-    const playground = new PlaygroundForwarder({
-      ...{ url: service.url, bodyLimit: 1_000, certificate: () => own },
-    });
-    let failure: unknown;
-    const server = createServer((request, response) => {
-      playground.forward('tokenize', request, response).catch((error) => {
-        failure = error;
-        response.writeHead(502).end();
-      });
-    });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const { port } = server.address() as { port: number };
-    const headers = { 'content-type': 'application/json', 'standin-api-key': service.api_key };
-    await ask(`http://127.0.0.1:${port}/`, 'POST', headers, '{"data":{"a":"b"}}');
-    server.close();
-    expect(failure).toMatchObject({ status: 502, code: 'unreachable' });
-    expect(service.output()).not.toContain('"route":"/api/v1/tokenize"');
   });
 
   test('that asks callers for certificates says why it cannot call', async () => {

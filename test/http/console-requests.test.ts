@@ -1,37 +1,26 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { ClientDetail, RecentRequest, RecentRequestsShown } from '#console';
-import { ask, startWithOps } from '../support/ops.ts';
-import { call, type Place, runJson, type Service, until, usualPlace } from '../support/service.ts';
+import { ask, servedOps } from '../support/ops.ts';
+import { call, runJson, until } from '../support/service.ts';
 
-let place: Place;
-let service: Service & { readonly opsUrl: string };
+const at = servedOps();
 
 const recent = async (): Promise<RecentRequestsShown> =>
-  JSON.parse((await ask(`${service.opsUrl}/console/requests`)).text);
+  JSON.parse((await ask(`${at.service.opsUrl}/console/requests`)).text);
 const client = async (id: string): Promise<ClientDetail> =>
-  JSON.parse((await ask(`${service.opsUrl}/console/client?id=${id}`)).text);
+  JSON.parse((await ask(`${at.service.opsUrl}/console/client?id=${id}`)).text);
 const clientNamed = (name: string, ...options: string[]) =>
-  runJson(place, 'client', 'create', '--name', name, ...options);
-
-beforeAll(async () => {
-  place = await usualPlace();
-  service = await startWithOps(place);
-});
-
-afterAll(async () => {
-  await service?.stop();
-  place?.remove();
-});
+  runJson(at.service.place, 'client', 'create', '--name', name, ...options);
 
 describe('recent requests', () => {
   test('have the facts of the log, and neither values nor tokens nor names of fields', async () => {
     const { client_id: clientId, api_key: apiKey } = await clientNamed('billing');
     const secrets = { secret_name: 'Secret Value', other: 'secret@example.com' };
-    const made = await call(service, 'tokenize', secrets, apiKey);
-    await call(service, 'detokenize', { secret_name: 'nobody_tok' }, apiKey);
-    await call(service, 'tokenize', { 'secret: name': { secret_name: 7 } }, apiKey);
-    await call(service, 'tokenize', secrets, `stk_${'a'.repeat(34)}`);
-    await fetch(`${service.url}/health`);
+    const made = await call(at.service, 'tokenize', secrets, apiKey);
+    await call(at.service, 'detokenize', { secret_name: 'nobody_tok' }, apiKey);
+    await call(at.service, 'tokenize', { 'secret: name': { secret_name: 7 } }, apiKey);
+    await call(at.service, 'tokenize', secrets, `stk_${'a'.repeat(34)}`);
+    await fetch(`${at.service.url}/health`);
     const { all, refused } = await recent();
     expect(all.slice(0, 4).map(({ status, why }) => [status, why])).toEqual([
       [401, 'unauthorized: not an API key, or mistyped: an API key has 38 characters'],
@@ -57,9 +46,9 @@ describe('recent requests', () => {
   });
 
   test('keep refusals apart, so that successes do not push them out, and have a bound', async () => {
-    await call(service, 'detokenize', { a: 'long_ago_tok' });
+    await call(at.service, 'detokenize', { a: 'long_ago_tok' });
     const [before] = (await recent()).refused;
-    for (let i = 0; i < 250; i++) await call(service, 'tokenize', { a: 'Ann' });
+    for (let i = 0; i < 250; i++) await call(at.service, 'tokenize', { a: 'Ann' });
     const { all, refused } = await recent();
     expect([all.length, refused[0]]).toEqual([200, before]);
     expect(all.map(({ status }) => status)).not.toContain(400);
@@ -72,8 +61,16 @@ describe('the page of a client', () => {
   test('has its limits, its API keys without the keys, and its requests', async () => {
     const made = await clientNamed('crm', '--rate-limit', '50', '--can', 'tokenize');
     const { client_id: id, api_key: apiKey } = made;
-    const expiring = await runJson(place, 'api-key', 'issue', '--client', id, '--expires', '90d');
-    await runJson(place, 'api-key', 'revoke', expiring.api_key_id);
+    const expiring = await runJson(
+      at.service.place,
+      'api-key',
+      'issue',
+      '--client',
+      id,
+      '--expires',
+      '90d',
+    );
+    await runJson(at.service.place, 'api-key', 'revoke', expiring.api_key_id);
     expect(await client(id)).toMatchObject({
       ...{ client_id: id, name: 'crm', can_tokenize: true, can_detokenize: false },
       ...{ token_mode: 'deterministic', disabled_at: null, time_to_live_s: null },
@@ -85,7 +82,7 @@ describe('the page of a client', () => {
       rates: [],
     });
     const hasRate = async () => {
-      await call(service, 'tokenize', { a: 'Ann' }, apiKey);
+      await call(at.service, 'tokenize', { a: 'Ann' }, apiKey);
       return (await client(id)).rates.some(({ requestsPerS }) => requestsPerS > 0);
     };
     await until(hasRate, 'a rate');
@@ -96,7 +93,7 @@ describe('the page of a client', () => {
   test.each(['', '?id=', '?id=standin_000000000000000000000000', '?id=%00'])(
     'is refused in words for an id that no client has: %j',
     async (query) => {
-      const { status, text } = await ask(`${service.opsUrl}/console/client${query}`);
+      const { status, text } = await ask(`${at.service.opsUrl}/console/client${query}`);
       expect([status, JSON.parse(text).message]).toEqual([404, 'There is no such client.']);
     },
   );

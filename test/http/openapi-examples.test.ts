@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import type { OpenApiDocument } from '#openapi';
-import type { Example } from '../../packages/openapi/src/examples.ts';
+import type { OpenApiDocument } from '../../src/openapi/document.ts';
+import type { Example } from '../../src/openapi/errors.ts';
 import { MIN_CALLS } from '../../src/service/threads/queue-delay.ts';
 import { DocumentSchemas, operationsOf, responseOf } from '../support/docs.ts';
 import { parseAnswers, type RawAnswer, rawExchange, retryAfter, send } from '../support/http.ts';

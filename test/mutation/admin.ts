@@ -51,6 +51,14 @@ export const ADMIN: readonly Mutant[] = [
     tests: ['http/admin-api.test.ts'],
   },
   {
+    id: 'client-setting-unchecked',
+    file: 'service/clients.ts',
+    old: 'value === undefined || read(value) !== undefined',
+    new: "value === undefined || setting !== 'name'",
+    promise: 'No setting of a client is stored that its table refuses.',
+    tests: ['cli/terminal-text.test.ts'],
+  },
+  {
     id: 'clients-names-at-once',
     file: 'store/clients.ts',
     old: '  await query(LOCK_NAMES);\n  const [found]',

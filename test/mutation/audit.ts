@@ -39,8 +39,8 @@ export const AUDIT: readonly Mutant[] = [
   {
     id: 'admin-act-untold',
     file: 'ops/admin/api.ts',
-    old: 'if (!isReading(request)) await',
-    new: 'if (isReading(request)) await',
+    old: "if (!isReading(incoming)) await act.tell('attempt');",
+    new: "if (isReading(incoming)) await act.tell('attempt');",
     promise: 'An act of an administrator has its attempt in the audit log before it is done.',
     tests: ['fault/audit.test.ts'],
     name: 'F12: an act',

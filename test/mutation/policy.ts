@@ -227,8 +227,8 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'audit-path-told',
     file: 'ops/admin/api.ts',
-    old: 'if (named !== undefined) done.target = await this.#options.idOf(named);',
-    new: 'if (named !== undefined) done.target = named;',
+    old: "if (named !== '') act.target = await idOf(named);",
+    new: "if (named !== '') act.target = named;",
     promise: 'No text of a path is in a log.',
     tests: ['http/admin-api.test.ts'],
     name: 'each act is in the log',
@@ -245,8 +245,8 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'lookup-limit-default',
     file: 'service/limits/client-limits.ts',
-    old: 'client.lookup_limit ?? defaults.lookup',
-    new: 'client.lookup_limit ?? defaults.requests',
+    old: "limit('lookup', 'lookup_limit'",
+    new: "limit('lookup', 'rate_limit'",
     promise: 'Look-ups have a limit of their own.',
     tests: ['unit/rate-limit.test.ts'],
     name: 'look-ups have',

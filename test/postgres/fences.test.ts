@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { DEFAULT_SETTINGS } from '../../src/client-settings.ts';
 import { Changed } from '../../src/errors.ts';
-import { DEFAULT_SETTINGS } from '../../src/service/clients.ts';
 import { retireKey } from '../../src/service/keys/key-lifecycle.ts';
 import { LeasedKeyring, SEAL_LEASE_MS } from '../../src/service/keys/leased-keyring.ts';
 import { Tokenizer } from '../../src/service/tokenizer.ts';

@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
 import axe from 'axe-core';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
-import { expect } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest';
+import type { Service } from './service.ts';
 
 const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 
@@ -72,9 +73,52 @@ export class Tab {
     return this.page.evaluate('document.documentElement.scrollWidth - innerWidth');
   }
 
+  /** What is wrong in light, in dark, and in windows of these widths. */
+  async faults(...widths: readonly number[]): Promise<string[]> {
+    const faults: string[] = [];
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await this.page.emulateMedia({ colorScheme });
+      faults.push(...(await this.accessibilityProblems()).map((one) => `${colorScheme}: ${one}`));
+    }
+    for (const width of widths) {
+      await this.page.setViewportSize({ width, height: 740 });
+      if ((await this.overflow()) > 0) faults.push(`wider than ${width} px`);
+    }
+    return faults;
+  }
+
   close(): Promise<void> {
     return this.page.context().close();
   }
+}
+
+interface OpenConsole<S> {
+  readonly browser: Browser;
+  readonly service: S;
+  /** Of the test. */
+  readonly tab: Tab;
+}
+
+/** A service and a browser for all tests of a block, and a tab for each, which ends faultless. */
+export function openConsole<S extends Service>(
+  start: () => Promise<S>,
+  route = '',
+): OpenConsole<S> {
+  const at = {} as { browser: Browser; service: S; tab: Tab };
+  beforeAll(async () => {
+    at.service = await start();
+    at.browser = await launch();
+  });
+  beforeEach(async () => {
+    at.tab = await Tab.open(at.browser, `${at.service.opsUrl}/${route}`);
+  });
+  afterEach(() => closeFaultless(at.tab));
+  afterAll(async () => {
+    await at.browser?.close();
+    await at.service?.stop();
+    at.service?.place.remove();
+  });
+  return at;
 }
 
 /** The habits of a client: rate, share of tokenize, and kind of values. */

@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import type { AdminDocument, OpenApiDocument } from '#openapi';
+import type { OpenApiDocument } from '../../src/openapi/document.ts';
+import type { AdminDocument } from '../../src/ops/admin/document.ts';
 
 export const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 

@@ -1,15 +1,33 @@
 import { request } from 'node:http';
+import { afterAll, beforeAll } from 'vitest';
 import { type ConsoleState, type Sample, SESSION_HEADERS } from '#console';
 import { freePort } from './processes.ts';
-import { type Place, type Service, startService, until } from './service.ts';
+import { type Place, type Service, startService, until, usualPlace } from './service.ts';
+
+export type OpsService = Service & { readonly opsUrl: string };
 
 /** A service with an ops listener. */
 export async function startWithOps(
   place: Place,
   env: Record<string, string> = {},
-): Promise<Service & { readonly opsUrl: string }> {
+): Promise<OpsService> {
   const service = await startService(place, { OPS_PORT: String(await freePort()), ...env });
   return { ...service, opsUrl: service.opsUrl! };
+}
+
+/** A service with an ops listener for all tests of a file or block. */
+export function servedOps(
+  start: () => Promise<OpsService> = async () => startWithOps(await usualPlace()),
+): { readonly service: OpsService } {
+  const at = {} as { service: OpsService };
+  beforeAll(async () => {
+    at.service = await start();
+  });
+  afterAll(async () => {
+    await at.service?.stop();
+    at.service?.place.remove();
+  });
+  return at;
 }
 
 export interface OpsAnswer {
@@ -24,9 +42,16 @@ export function ask(
   method = 'GET',
   headers: Record<string, string> = {},
   body?: string | Uint8Array,
+  localAddress?: string,
 ): Promise<OpsAnswer> {
   return new Promise((resolve, reject) => {
-    const sent = request(url, { method, headers, agent: false }, (response) => {
+    const options = {
+      method,
+      headers,
+      agent: false,
+      ...(localAddress && { localAddress }),
+    } as const;
+    const sent = request(url, options, (response) => {
       let text = '';
       response.on('data', (chunk) => {
         text += chunk;

@@ -12,7 +12,7 @@ export type Rule = (source: Source, all: readonly Source[]) => string[];
 
 export function readSources(folder: string): Source[] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.ts'))
+    .filter((name) => /\.tsx?$/.test(name))
     .map((name) => ({ path: name, text: readFileSync(join(folder, name), 'utf8') }));
 }
 
@@ -33,6 +33,7 @@ const ROOMS: Record<string, readonly string[]> = {
   version: [],
   'private-files': ['errors'],
   terminal: [],
+  'client-settings': ['terminal', 'types'],
   timeouts: [],
   options: ['#kek'],
   memory: [],
@@ -40,26 +41,31 @@ const ROOMS: Record<string, readonly string[]> = {
   gauges: [],
   metrics: ['gauges', 'types', 'version'],
   shape: ['types'],
-  policy: ['types', 'shape', '#paths'],
+  policy: ['client-settings', 'types', 'shape', '#paths'],
   crypto: ['types'],
-  store: ['types', 'errors', 'batcher', 'timeouts'],
+  store: ['client-settings', 'types', 'errors', 'batcher', 'timeouts'],
   service: [
     ...['#embedded', '#kek', 'types', 'errors', 'shape', 'crypto', 'store', 'private-files'],
-    ...['terminal', 'batcher', 'options', 'policy', 'timeouts', '#paths'],
+    ...['client-settings', 'terminal', 'batcher', 'options', 'policy', 'timeouts', '#paths'],
   ],
   'log-output': [],
   log: ['errors', 'log-output', 'terminal'],
-  http: ['types', 'errors', 'policy', 'service', 'log', 'metrics', '#openapi', '#paths'],
+  http: ['client-settings', 'types', 'errors', 'policy', 'service', 'log', 'metrics', '#paths'],
+  openapi: ['client-settings', 'errors', 'http'],
   ops: [
     ...['types', 'errors', 'service', 'metrics', 'timeouts', 'options', 'policy', 'http'],
-    'terminal',
-    ...['#console', '#openapi', '#paths'],
+    ...['client-settings', 'terminal'],
+    ...['#console', 'openapi', '#paths'],
   ],
   commands: [
     ...['#bulk', '#client', 'config', 'errors', 'http', 'main', 'service', 'terminal', 'types'],
-    ...['options', 'ops', 'policy', 'version', '#embedded', '#kek', '#paths'],
+    ...['client-settings', 'openapi', 'options', 'ops', 'policy', 'version', '#embedded', '#kek'],
+    '#paths',
   ],
-  config: ['errors', 'memory', 'options', 'store', 'private-files', '#kek', '#paths'],
+  config: [
+    ...['client-settings', 'errors', 'memory', 'options', 'store', 'private-files'],
+    ...['#kek', '#paths'],
+  ],
   process: [
     ...['config', 'crypto', 'errors', 'http', 'log', 'ops', 'service', 'store', 'types'],
     ...['memory', 'metrics', 'options', 'private-files', 'timeouts', 'version'],
@@ -74,16 +80,22 @@ const ROOMS: Record<string, readonly string[]> = {
 };
 
 /** Rooms that the service imports by these names in package.json. */
-const OWN_PACKAGES = ['#bulk', '#client', '#console', '#embedded', '#kek', '#openapi', '#paths'];
+const OWN_PACKAGES = ['#bulk', '#client', '#console', '#embedded', '#kek', '#paths'];
 
 /** npm packages that only one room may import. */
 const PACKAGES: Record<string, readonly string[]> = {
   pg: ['store'],
   '@electric-sql/pglite': ['#embedded'],
-  '/assets/uplot.js': ['#console'],
+  preact: ['#console'],
+  'preact/hooks': ['#console'],
+  uplot: ['#console'],
   'node:crypto': ['commands', 'crypto', 'http', 'ops'],
   'age-encryption': ['commands'],
   commander: ['commands', 'cli'],
+  hono: ['ops'],
+  'hono/cookie': ['ops'],
+  'hono/etag': ['ops'],
+  'hono/method-not-allowed': ['ops'],
   yaml: ['policy'],
   pino: ['log'],
   'prom-client': ['gauges', 'metrics'],
@@ -169,7 +181,7 @@ export const namesSaySomething: Rule = ({ path }) =>
 
 /** A file and a folder must not share a name: a reader who looks for `config` finds one thing. */
 export const foldersHaveTheirOwnNames: Rule = ({ path }, all) => {
-  const folder = path.replace(/\.ts$/, '/');
+  const folder = path.replace(/\.tsx?$/, '/');
   return all.some((other) => other.path.startsWith(folder))
     ? [`${path} has the name of a folder`]
     : [];

@@ -9,15 +9,19 @@ const folder = mkdtempSync(join(tmpdir(), 'standin-assets-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 const url = pathToFileURL(`${folder}/`);
 
-test('the files of the page are those of its folder that a browser uses, and of uPlot', () => {
+test('the files of the page are those of its folder that a browser uses, and of the packages that it uses', () => {
   for (const name of ['index.html', 'main.js', 'console.css', 'main.js.map', 'main.d.ts', 'key'])
     writeFileSync(join(folder, name), name);
+  writeFileSync(join(folder, 'main.js'), 'import { render } from "preact";');
   mkdirSync(join(folder, 'folder'));
   const assets = readAssets(url);
   expect([...assets.keys()].toSorted()).toEqual([
     '/',
     '/assets/console.css',
     '/assets/main.js',
+    '/assets/preact.js',
+    '/assets/preact/hooks.js',
+    '/assets/preact/jsx-runtime.js',
     '/assets/uplot.css',
     '/assets/uplot.js',
   ]);
@@ -26,9 +30,11 @@ test('the files of the page are those of its folder that a browser uses, and of 
     body: Buffer.from('index.html'),
     isOpen: true,
   });
-  expect(assets.get('/assets/uplot.js')!.body.toString()).toContain('export { uPlot as default }');
-  const etags = new Set([...assets.values()].map(({ etag }) => etag));
-  expect(etags.size).toBe(assets.size);
+  const text = (name: string) => assets.get(`/assets/${name}`)!.body.toString();
+  expect(text('uplot.js')).toContain('export { uPlot as default }');
+  // A browser finds packages at paths only.
+  expect(text('main.js')).toBe('import { render } from "/assets/preact.js";');
+  expect(text('preact/hooks.js')).toContain('from "/assets/preact.js"');
 });
 
 test('without a page there is none', () => {

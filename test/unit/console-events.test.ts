@@ -5,6 +5,7 @@ import { expect, test } from 'vitest';
 import type { CurrentState } from '../../src/ops/console/current-state.ts';
 import { EventStreams } from '../../src/ops/console/events.ts';
 import type { Sampler } from '../../src/ops/console/sampler.ts';
+import type { OpsContext } from '../../src/ops/web.ts';
 
 const MIB = 1_048_576;
 
@@ -23,7 +24,8 @@ test('a reader that does not read is cut off, and another has every sample', asy
   const responses: ServerResponse[] = [];
   const server = createServer((request, response) => {
     responses.push(response);
-    void streams.open(request, response, () => true);
+    const c = { env: { incoming: request, outgoing: response }, body: () => new Response() };
+    void streams.open(c as unknown as OpsContext, () => true);
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;

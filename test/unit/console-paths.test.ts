@@ -22,8 +22,9 @@ test('the page finds the place of every path that the service names, for every v
       const check = (value: unknown, path: (string | number)[]) => {
         const steps = stepsOf(pathText(['data', ...path]));
         expect(steps).toEqual(path);
-        const { begin, end } = placeOf(text, steps)!;
-        expect(JSON.parse(text.slice(begin, end))).toEqual(JSON.parse(JSON.stringify(value)));
+        expect(JSON.parse(text.slice(...placeOf(text, steps)!))).toEqual(
+          JSON.parse(JSON.stringify(value)),
+        );
         if (typeof value !== 'object' || value === null) return;
         for (const [name, child] of Object.entries(value))
           check(child, [...path, Array.isArray(value) ? Number(name) : name]);

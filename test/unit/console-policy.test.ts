@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import type { Client } from '../../src/client-settings.ts';
 import { PolicyInForce } from '../../src/ops/console/policy-in-force.ts';
 import { parsePolicy } from '../../src/policy/parse.ts';
 import {
@@ -7,7 +8,6 @@ import {
   UnreadablePolicy,
 } from '../../src/service/policy-follower.ts';
 import { leaseMs } from '../../src/timeouts.ts';
-import type { Client } from '../../src/types.ts';
 
 const CLIENT = { client_id: 'c_1', name: 'support', can_detokenize: true } as Client;
 

@@ -1,11 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import type { Client } from '../../src/client-settings.ts';
 import { MemoryBuckets } from '../../src/service/limits/buckets.ts';
 import { type Admission, ClientLimits } from '../../src/service/limits/client-limits.ts';
-import type { Client } from '../../src/types.ts';
 import { refusalOf, requestBucket } from '../support/buckets.ts';
 
-const NO_DEFAULTS = { requests: 0, detokenize: 0, lookup: 0, unknownTokens: 0 };
+const NO_DEFAULTS = {
+  ...{ rate_limit: 0, detokenize_limit: 0, lookup_limit: 0, unknown_token_limit: 0 },
+};
 const CLIENT = {
   client_id: 'a',
   rate_limit: null,
@@ -199,7 +201,7 @@ test('no window of one second lets more through than rate and burst', () => {
 test('look-ups have a limit of their own by default, too', () => {
   const limits = new ClientLimits(
     new MemoryBuckets(() => 0),
-    { ...NO_DEFAULTS, lookup: 1 },
+    { ...NO_DEFAULTS, lookup_limit: 1 },
     () => {},
   );
   const refused = (operation: 'tokenize' | 'lookup') =>

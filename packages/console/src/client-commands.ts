@@ -1,54 +1,26 @@
-import { limitShown } from './format.ts';
-import type { ClientDetail, LimitState } from './protocol.ts';
-
-/** A command of `standin`, ready to run. */
-export interface Command {
-  readonly does: string;
-  readonly line: string;
-}
+import type { ClientDetail } from './protocol.ts';
 
 const DEFAULT_KEY_LIFE = '90d';
 const EXAMPLE_PER_S = 100;
 
-/** The commands for this client as it is now. Numbers in them are examples to change. */
-export function commandsOf(client: ClientDetail): Command[] {
-  const { client_id: id, disabled_at: disabledAt, limits } = client;
+/** What the commands for this client do, and they. Numbers in them are examples to change. */
+export function commandsOf(client: ClientDetail): (readonly [does: string, line: string])[] {
+  const { client_id: id, can_lookup: canLookup, limits } = client;
   const update = `standin client update ${id}`;
-  if (disabledAt !== null) return [{ does: 'Enable the client again', line: `${update} --enable` }];
+  if (client.disabled_at !== null) return [['Enable the client again', `${update} --enable`]];
   const [counting] = limits;
   const both = client.can_tokenize && client.can_detokenize;
-  return [
-    {
-      does: 'Issue another API key',
-      line: `standin api-key issue --client ${id} --expires ${DEFAULT_KEY_LIFE}`,
-    },
-    ...(counting === undefined
-      ? []
-      : [
-          {
-            does: `Set its limit: ${NAMES[counting.name].toLowerCase()}`,
-            line: `${update} --${counting.name.replace('_', '-')} ${counting.perS || EXAMPLE_PER_S}`,
-          },
-        ]),
+  const commands: (readonly [string, string])[] = [
+    ['Issue another API key', `standin api-key issue --client ${id} --expires ${DEFAULT_KEY_LIFE}`],
     both
-      ? { does: 'Allow it to tokenize only', line: `${update} --can tokenize` }
-      : {
-          does: 'Allow it to tokenize and detokenize',
-          line: `${update} --can tokenize,detokenize${client.can_lookup ? ',lookup' : ''}`,
-        },
-    { does: 'Refuse all its requests', line: `standin client disable ${id}` },
+      ? ['Allow it to tokenize only', `${update} --can tokenize`]
+      : [
+          'Allow it to tokenize and detokenize',
+          `${update} --can tokenize,detokenize${canLookup ? ',lookup' : ''}`,
+        ],
+    ['Refuse all its requests', `standin client disable ${id}`],
   ];
-}
-
-const NAMES: Record<LimitState['name'], string> = {
-  rate_limit: 'Tokenize per second',
-  detokenize_limit: 'Detokenize per second',
-  lookup_limit: 'Look-ups per second',
-  unknown_token_limit: 'Unknown tokens per second',
-};
-
-/** The name of a limit, and the limit in words. */
-export function limitText({ name, perS, isOwn }: LimitState): [string, string] {
-  const text = perS === 0 ? 'no limit' : `at most ${limitShown(perS)}`;
-  return [NAMES[name], isOwn ? text : `${text} (default)`];
+  if (counting === undefined) return commands;
+  const option = `--${counting.name.replaceAll('_', '-')} ${counting.perS || EXAMPLE_PER_S}`;
+  return [[`Set its limit: ${counting.words.toLowerCase()}`, `${update} ${option}`], ...commands];
 }

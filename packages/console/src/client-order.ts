@@ -1,18 +1,32 @@
+import { hasWords } from './filter.ts';
 import type { ClientState } from './protocol.ts';
 
-export type Column = 'name' | 'last_used' | 'rate' | 'keys';
+/** Sortable columns by head. */
+const SORTS = {
+  Client: (a: ClientState, b: ClientState) => a.name.localeCompare(b.name),
+  'API keys': (a: ClientState, b: ClientState) => a.liveApiKeys - b.liveApiKeys,
+  'Last use': (a: ClientState, b: ClientState) =>
+    (a.last_used_at ?? '').localeCompare(b.last_used_at ?? ''),
+  'Requests per second': (a: ClientState, b: ClientState) =>
+    (a.requestsPerS ?? -1) - (b.requestsPerS ?? -1),
+};
+
+export type SortColumn = keyof typeof SORTS;
 
 export interface Order {
-  readonly column: Column;
+  readonly column: SortColumn;
   readonly isDescending: boolean;
 }
 
-const COMPARE: Record<Column, (a: ClientState, b: ClientState) => number> = {
-  name: (a, b) => a.name.localeCompare(b.name),
-  last_used: (a, b) => (a.last_used_at ?? '').localeCompare(b.last_used_at ?? ''),
-  rate: (a, b) => (a.requestsPerS ?? -1) - (b.requestsPerS ?? -1),
-  keys: (a, b) => a.liveApiKeys - b.liveApiKeys,
-};
+export function isSortable(head: string): head is SortColumn {
+  return head in SORTS;
+}
+
+/** The order after a click on a head: names rise at first, numbers fall. */
+export function clicked(column: SortColumn, before: Order): Order {
+  const isDescending = column === before.column ? !before.isDescending : column !== 'Client';
+  return { column, isDescending };
+}
 
 /**
  * Clients with all words of the filter in name, id or space. Equal clients sort by name, then id.
@@ -22,16 +36,11 @@ export function arrange(
   filter: string,
   { column, isDescending }: Order,
 ): ClientState[] {
-  const words = filter.toLowerCase().split(/\s+/);
-  const has = ({ name, client_id: clientId, space }: ClientState) => {
-    const text = `${name} ${clientId} ${space}`.toLowerCase();
-    return words.every((word) => text.includes(word));
-  };
   const sign = isDescending ? -1 : 1;
   return clients
-    .filter(has)
+    .filter(({ name, client_id: id, space }) => hasWords(filter, name, id, space))
     .sort(
       (a, b) =>
-        sign * COMPARE[column](a, b) || COMPARE.name(a, b) || (a.client_id < b.client_id ? -1 : 1),
+        sign * SORTS[column](a, b) || SORTS.Client(a, b) || (a.client_id < b.client_id ? -1 : 1),
     );
 }

@@ -1,6 +1,6 @@
 import { EventReader } from './event-stream.ts';
 import { type ConsoleState, PATHS, SAMPLE_INTERVAL_MS } from './protocol.ts';
-import { SampleHistory } from './sample-history.ts';
+import { SampleHistory } from './samples.ts';
 import { send } from './send.ts';
 
 /**
@@ -15,22 +15,20 @@ const GIVE_UP_AFTER_MS = 20_000;
 const RETRY_MS = [1_000, 2_000, 5_000] as const;
 
 /** The data of the page, kept current by one stream of events. */
-export class Feed {
-  readonly samples = new SampleHistory();
+class Feed {
+  samples = new SampleHistory();
   state: ConsoleState | null = null;
   link: Link = 'loading';
-  readonly #changed: () => void;
+  /** Name of the administrator who is signed in to act; null: nobody is. */
+  admin: string | null = null;
+  /** Called after every change, and every second, because the page shows ages. */
+  changed: () => void = () => {};
   #heardMs = 0;
   #beganMs = 0;
   #stateHeardMs = 0;
   #tries = 0;
   #connection = new AbortController();
   #again: () => void = () => {};
-
-  /** @param changed called after every change, and every second, because the page shows ages */
-  constructor(changed: () => void) {
-    this.#changed = changed;
-  }
 
   start(): void {
     void this.#run();
@@ -40,16 +38,24 @@ export class Feed {
   /** Connects at once, after a sign-in or when the user asks for it. */
   reconnect(): void {
     this.#tries = 0;
-    this.link = 'loading';
     this.#connection.abort();
+    this.#setLink('loading');
     this.#again();
   }
 
-  /** Reloads a page that has shown data, because the data is only for signed-in users. */
+  /** Forgets all data, which is only for signed-in users. */
   signedOut(): void {
     this.#connection.abort();
+    this.state = null;
+    this.samples = new SampleHistory();
+    this.admin = null;
     this.#setLink('signed_out');
-    if (this.state !== null) location.reload();
+  }
+
+  /** @param name of the administrator; null: the session to act has ended */
+  setAdmin(name: string | null): void {
+    this.admin = name;
+    this.changed();
   }
 
   /** Time since the last event. */
@@ -91,7 +97,7 @@ export class Feed {
     for (;;) {
       const { done, value } = await texts.read();
       if (done) return;
-      for (const { name, data } of reader.read(value)) this.#take(name, data);
+      for (const [name, data] of reader.read(value)) this.#take(name, data);
       this.#tries = 0;
       this.#setLink('live');
     }
@@ -106,25 +112,27 @@ export class Feed {
   }
 
   #take(name: string, data: string): void {
+    this.#heardMs = performance.now();
     if (name === 'history') this.samples.replace(JSON.parse(data));
     if (name === 'sample') this.samples.add(JSON.parse(data));
-    this.#heardMs = performance.now();
     if (name === 'state') {
       this.state = JSON.parse(data);
       this.#stateHeardMs = this.#heardMs;
     }
-    this.#changed();
+    this.changed();
   }
 
   #tick(): void {
     if (this.link === 'live' && this.silenceMs > STALE_AFTER_MS) this.link = 'stale';
     const waitedMs = performance.now() - Math.max(this.#heardMs, this.#beganMs);
     if (waitedMs > GIVE_UP_AFTER_MS) this.#connection.abort();
-    this.#changed();
+    this.changed();
   }
 
   #setLink(link: Link): void {
     this.link = link;
-    this.#changed();
+    this.changed();
   }
 }
+
+export const feed = new Feed();

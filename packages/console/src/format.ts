@@ -1,16 +1,20 @@
 /** Short forms of numbers and times, in every locale with SI units and 24 hours. */
 
+import type { ClientState, VaultState } from './protocol.ts';
+
 const UNKNOWN = '–';
 
-/** A count or rate in at most four characters and an SI prefix: 0.25, 12.5, 840, 1.24 k. */
-export function si(value: number | null | undefined): string {
+/** In at most four characters, and the first unit in which it is below 1,000. */
+function scaled(value: number | null | undefined, units: readonly string[]): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return UNKNOWN;
-  let scaled = value;
-  for (const prefix of ['', ' k', ' M', ' G', ' T']) {
-    if (Math.abs(scaled) < 999.5 || prefix === ' T') return short(scaled) + prefix;
-    scaled /= 1_000;
-  }
-  return UNKNOWN;
+  const [unit, ...larger] = units;
+  if (Math.abs(value) < 999.5 || larger.length === 0) return short(value) + unit;
+  return scaled(value / 1_000, larger);
+}
+
+/** A count or rate with an SI prefix: 0.25, 12.5, 840, 1.24 k. */
+export function si(value: number | null | undefined): string {
+  return scaled(value, ['', ' k', ' M', ' G', ' T']);
 }
 
 /** A count in full, with its digits in groups of three. */
@@ -29,19 +33,12 @@ export function recordsText(count: number, isEstimate: boolean): string {
 }
 
 export function bytes(value: number | null): string {
-  if (value === null) return UNKNOWN;
-  let scaled = value;
-  for (const unit of ['B', 'kB', 'MB', 'GB']) {
-    if (scaled < 999.5) return `${short(scaled)} ${unit}`;
-    scaled /= 1_000;
-  }
-  return `${short(scaled)} TB`;
+  return scaled(value, [' B', ' kB', ' MB', ' GB', ' TB']);
 }
 
 /** A time in milliseconds, with its unit. */
 export function ms(value: number | null | undefined): string {
-  if (value === null || value === undefined) return UNKNOWN;
-  return value < 999.5 ? `${short(value)} ms` : `${short(value / 1_000)} s`;
+  return scaled(value, [' ms', ' s']);
 }
 
 /** A share of 0 to 1. Below 1 it is never rounded up to 100 %. */
@@ -93,4 +90,22 @@ function short(value: number): string {
 
 function trimmed(digits: string): string {
   return digits.replace(/\.?0+$/, '');
+}
+
+/** When the records were counted. */
+export function countedText({ growth }: VaultState): string {
+  const last = growth.at(-1);
+  return last === undefined ? '' : `at ${clock(last.atMs)}`;
+}
+
+/** The address of the client's page. */
+export function clientAddress(clientId: string): string {
+  return `#/client/${encodeURIComponent(clientId)}`;
+}
+
+type Rights = Pick<ClientState, 'can_tokenize' | 'can_detokenize' | 'can_lookup'>;
+
+export function rightsOf(client: Rights): string {
+  const operations = ['tokenize', 'detokenize', 'lookup'] as const;
+  return operations.filter((one) => client[`can_${one}`]).join(', ') || 'nothing';
 }

@@ -5,11 +5,7 @@ import type { ConsoleState } from './protocol.ts';
 export type Level = 'good' | 'neutral' | 'warning' | 'bad';
 
 /** A check of the service, with the result in words. */
-export interface Check {
-  readonly name: string;
-  readonly level: Level;
-  readonly text: string;
-}
+export type Check = readonly [name: string, text: string, level: Level];
 
 const DAY_MS = 86_400_000;
 /** The same limits as for the warnings in the log. */
@@ -19,14 +15,24 @@ const CERTIFICATE_WARNING_MS = 14 * DAY_MS;
 const KEYRING_WARNING_S = 30;
 
 export function checksOf(state: ConsoleState, nowMs: number): Check[] {
-  return [
-    databaseCheck(state),
-    licenseCheck(state),
-    certificateCheck(state, nowMs),
-    limitsCheck(state),
-    ...keyringChecks(state),
-    ...policyChecks(state),
-  ];
+  const { areLimitsShared, certificate, database, keys, license, policy } = state;
+  const checks: Check[] = [databaseCheck(database)];
+  if (license === null) checks.push(['License', 'not required', 'neutral']);
+  else checks.push(['License', ...licenseCheck(license.daysLeft)]);
+  if (certificate === null) checks.push(['Certificate', 'none: HTTP without TLS', 'neutral']);
+  else checks.push(certificateCheck(Date.parse(certificate.expires_at), nowMs));
+  if (areLimitsShared === null) checks.push(['Rate limits', 'counted by this node', 'neutral']);
+  else if (areLimitsShared) checks.push(['Rate limits', 'shared by the nodes', 'good']);
+  else checks.push(['Rate limits', 'not shared: REDIS_URL does not answer', 'warning']);
+  // If the keyring could not be read, the database is away.
+  if (keys !== null) {
+    const read = `read ${duration(keys.age_s * 1_000)} ago`;
+    checks.push(['Encryption keys', read, keys.age_s > KEYRING_WARNING_S ? 'warning' : 'good']);
+  }
+  if (policy.problem !== null)
+    checks.push(['Policy', 'not known, so requests fail: see Vault & keys', 'bad']);
+  else if (policy.version > 0) checks.push(['Policy', `version ${policy.version}`, 'good']);
+  return checks;
 }
 
 /** What to do about a database that is away; undefined: it answers. */
@@ -40,60 +46,29 @@ export function databaseAdvice({ database }: ConsoleState): string | undefined {
 
 /** The worst level, and the check that has it. */
 export function worstOf(checks: readonly Check[]): { level: Level; text: string } {
-  const bad = checks.find(({ level }) => level === 'bad');
-  const worst = bad ?? checks.find(({ level }) => level === 'warning');
+  const of = (wanted: Level) => checks.find(([, , level]) => level === wanted);
+  const worst = of('bad') ?? of('warning');
   if (worst === undefined) return { level: 'good', text: 'Healthy' };
-  return { level: worst.level, text: `${worst.name}: ${worst.text}` };
+  const [name, text, level] = worst;
+  return { level, text: `${name}: ${text}` };
 }
 
-function databaseCheck({ database }: ConsoleState): Check {
-  const name = 'Database';
-  const kind = database.kind === 'embedded' ? 'embedded' : 'PostgreSQL';
-  if (!database.isUp) return { name, level: 'bad', text: 'does not answer' };
-  if (database.isSafe === false)
-    return { name, level: 'bad', text: 'can lose tokens: run standin doctor' };
-  return { name, level: 'good', text: `${kind}, answers` };
+function databaseCheck({ kind, isUp, isSafe }: ConsoleState['database']): Check {
+  if (!isUp) return ['Database', 'does not answer', 'bad'];
+  if (isSafe === false) return ['Database', 'can lose tokens: run standin doctor', 'bad'];
+  return ['Database', `${kind === 'embedded' ? kind : 'PostgreSQL'}, answers`, 'good'];
 }
 
-function licenseCheck({ license }: ConsoleState): Check {
-  const name = 'License';
-  if (license === null) return { name, level: 'neutral', text: 'not required' };
-  const days = Math.floor(license.daysLeft);
-  if (license.daysLeft <= 0) return { name, level: 'bad', text: 'expired or not valid' };
+function licenseCheck(daysLeft: number): [text: string, level: Level] {
+  if (daysLeft <= 0) return ['expired or not valid', 'bad'];
+  const days = Math.floor(daysLeft);
   const level = days < LICENSE_WARNING_DAYS ? 'warning' : 'good';
-  return { name, level, text: days === 1 ? '1 day left' : `${days} days left` };
+  return [days === 1 ? '1 day left' : `${days} days left`, level];
 }
 
-function certificateCheck({ certificate }: ConsoleState, nowMs: number): Check {
-  const name = 'Certificate';
-  if (certificate === null) return { name, level: 'neutral', text: 'none: HTTP without TLS' };
-  const endsMs = Date.parse(certificate.expires_at);
+function certificateCheck(endsMs: number, nowMs: number): Check {
   const leftMs = endsMs - nowMs;
-  if (leftMs <= 0) return { name, level: 'bad', text: `expired on ${date(endsMs)}` };
+  if (leftMs <= 0) return ['Certificate', `expired on ${date(endsMs)}`, 'bad'];
   const level = leftMs < CERTIFICATE_WARNING_MS ? 'warning' : 'good';
-  return { name, level, text: `until ${date(endsMs)}, ${duration(leftMs)} left` };
-}
-
-function limitsCheck({ areLimitsShared }: ConsoleState): Check {
-  const name = 'Rate limits';
-  if (areLimitsShared === null) return { name, level: 'neutral', text: 'counted by this node' };
-  return areLimitsShared
-    ? { name, level: 'good', text: 'shared by the nodes' }
-    : { name, level: 'warning', text: 'not shared: REDIS_URL does not answer' };
-}
-
-/** Empty if the keyring could not be read: databaseCheck reports that the database is away. */
-function keyringChecks({ keys }: ConsoleState): Check[] {
-  if (keys === null) return [];
-  const isOld = keys.age_s > KEYRING_WARNING_S;
-  const text = `read ${duration(keys.age_s * 1_000)} ago`;
-  return [{ name: 'Encryption keys', level: isOld ? 'warning' : 'good', text }];
-}
-
-/** Empty without a policy. */
-function policyChecks({ policy: { version, problem } }: ConsoleState): Check[] {
-  const name = 'Policy';
-  if (problem !== null)
-    return [{ name, level: 'bad', text: 'not known, so requests fail: see Vault & keys' }];
-  return version === 0 ? [] : [{ name, level: 'good', text: `version ${version}` }];
+  return ['Certificate', `until ${date(endsMs)}, ${duration(leftMs)} left`, level];
 }

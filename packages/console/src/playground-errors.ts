@@ -1,49 +1,21 @@
 import { pathIn } from './json-place.ts';
 
-/** An answer of the service, through the console. */
-export interface Answered {
-  readonly status: number;
-  readonly body: unknown;
-  readonly request_id: string;
-}
-
-/** The input that caused a failure, and the remedy. */
-export interface Failure {
-  readonly about: 'api_key' | 'text' | 'service';
-  readonly words: string;
-}
+/** The input that caused a failure, or the service, and the remedy. */
+export type Failure = readonly [about: 'api_key' | 'text' | 'service', words: string];
 
 /** @param verb the operation, for the message */
-export function failureOf({ status, body }: Answered, verb: string): Failure {
-  const said = (name: string) => {
-    const value = (body as Record<string, unknown> | null)?.[name];
-    return value === undefined ? '' : String(value);
+export function failureOf(status: number, body: unknown, verb: string): Failure {
+  const json = (body ?? {}) as { readonly message?: string; readonly retry_after?: number };
+  const { message = '', retry_after: retryAfter = 1 } = json;
+  // It names the place of a kind that the client may not see.
+  const isOfPlace = pathIn(message) !== undefined;
+  const known: Record<number, Failure> = {
+    400: ['text', message || 'The service does not accept this.'],
+    401: ['api_key', 'The service does not know this API key: it is mistyped, expired or revoked.'],
+    403: isOfPlace ? ['text', message] : ['api_key', `The client of this API key may not ${verb}.`],
+    413: ['text', 'Too large: the setting BODY_LIMIT is the most that the service accepts.'],
+    429: ['api_key', `A limit of this client is reached. Try again in ${retryAfter} s.`],
+    503: ['service', 'The service is too busy at the moment. Try again.'],
   };
-  switch (status) {
-    case 400:
-      return { about: 'text', words: said('message') || 'The service does not accept this.' };
-    case 401:
-      return {
-        about: 'api_key',
-        words: 'The service does not know this API key: it is mistyped, expired or revoked.',
-      };
-    case 403:
-      // It names the place of a kind that the client may not see.
-      if (pathIn(said('message')) !== undefined) return { about: 'text', words: said('message') };
-      return { about: 'api_key', words: `The client of this API key may not ${verb}.` };
-    case 413:
-      return {
-        about: 'text',
-        words: 'Too large: the setting BODY_LIMIT is the most that the service accepts.',
-      };
-    case 429:
-      return {
-        about: 'api_key',
-        words: `A limit of this client is reached. Try again in ${said('retry_after') || '1'} s.`,
-      };
-    case 503:
-      return { about: 'service', words: 'The service is too busy at the moment. Try again.' };
-    default:
-      return { about: 'service', words: said('message') || `The service answered ${status}.` };
-  }
+  return known[status] ?? ['service', message || `The service answered ${status}.`];
 }

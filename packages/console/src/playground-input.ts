@@ -1,3 +1,5 @@
+import { placeOf } from './json-place.ts';
+
 /** What the playground sends: the `data` of a request, as JSON, and how it was read. */
 export interface Input {
   readonly text: string;
@@ -30,7 +32,7 @@ export function inputOf(text: string, hasFields = false): Input {
     return { text: trimmed, note: '' };
   }
   return {
-    text: JSON.stringify(data.data, null, 2),
+    text: trimmed.slice(...placeOf(trimmed, ['data'])!),
     note: 'Sent as the body of a request: what is in "data".',
   };
 }

@@ -1,8 +1,6 @@
-import { stepsOf } from './json-place.ts';
+import { type Steps, stepsOf } from './json-place.ts';
 import { leavesOf } from './playground-input.ts';
 import type { FieldState, PolicyDetail } from './protocol.ts';
-
-type Steps = readonly (string | number | null)[];
 
 /** Places of an example in one list. */
 const MAX_ITEMS = 10;
@@ -35,7 +33,7 @@ function isList(data: unknown, fields: readonly FieldState[]): boolean {
 
 /** The steps of a path from `leavesOf`. */
 function leafSteps(path: string): Steps {
-  return stepsOf(path.startsWith('[') ? `data${path}` : `data.${path}`);
+  return stepsOf(path.startsWith('[') ? path : `.${path}`);
 }
 
 /** @param wanted of the policy: null stands for every index */

@@ -46,22 +46,16 @@ export const LENIENT = 'handling=lenient';
  */
 export const SESSION_HEADERS = { console: 'Standin-Console', admin: 'Standin-Admin' } as const;
 
-export interface SignedIn {
-  readonly page_secret: string;
-}
+export type SignedIn = { readonly page_secret: string };
 
 /** The header in which an act of a signed-in administrator has its ticket. */
 export const TICKET_HEADER = 'Standin-Ticket';
 
-export interface AdminSessionShown {
-  /** Name of the token; null: nobody is signed in. */
-  readonly name: string | null;
-}
+/** Name of the token; null: nobody is signed in. */
+export type AdminSessionShown = { readonly name: string | null };
 
 /** Lets one act through. */
-export interface TicketShown {
-  readonly ticket: string;
-}
+export type TicketShown = { readonly ticket: string };
 
 /** The data of the server-sent events, by event name. */
 export interface ConsoleEvents {
@@ -80,8 +74,8 @@ export interface Sample {
   readonly atMs: number;
   readonly tokenize: OperationSample;
   readonly detokenize: OperationSample;
-  /** Refusals by limit. */
-  readonly limited: Readonly<Record<'requests' | 'detokenize' | 'unknown_tokens', number>>;
+  /** Requests refused by a limit: a part of `refused`. */
+  readonly limited: number;
   /** Requests refused with 503 before anything was read of them: a part of `refused`. */
   readonly shed: number;
   /** Average records per statement; null: no statement. */
@@ -101,11 +95,7 @@ export interface OperationSample {
 }
 
 /** Quantiles, interpolated within the buckets of the histogram. */
-export interface Latency {
-  readonly p50_ms: number;
-  readonly p95_ms: number;
-  readonly p99_ms: number;
-}
+export type Latency = Readonly<Record<'p50_ms' | 'p95_ms' | 'p99_ms', number>>;
 
 /** null: the part could not be read, for example without the database. Times are ISO 8601. */
 export interface ConsoleState {
@@ -246,7 +236,7 @@ export interface ClientsState {
 }
 
 /** What a list of clients and the page of a client show. */
-interface ClientFacts {
+export interface ClientFacts {
   readonly client_id: string;
   readonly name: string;
   readonly can_tokenize: boolean;
@@ -299,7 +289,10 @@ export interface SeenKind {
 }
 
 export interface LimitState {
-  readonly name: 'rate_limit' | 'detokenize_limit' | 'lookup_limit' | 'unknown_token_limit';
+  /** As the column. */
+  readonly name: string;
+  /** What it limits, such as `Rate limit per second`. */
+  readonly words: string;
   /** 0: no limit. */
   readonly perS: number;
   /** false: the limit of the deployment. */

@@ -1,38 +1,38 @@
-import { recall, remember } from './remembered.ts';
+import { feed } from './feed.ts';
+import { recall, remember } from './send.ts';
 
-export type Theme = 'system' | 'light' | 'dark';
+export const THEMES = { system: 'System', light: 'Light', dark: 'Dark' } as const;
 
-const THEMES: readonly Theme[] = ['system', 'light', 'dark'];
+const systemIsDark = matchMedia('(prefers-color-scheme: dark)');
+systemIsDark.addEventListener('change', () => feed.changed());
 
-export function chosenTheme(): Theme {
-  return THEMES.find((theme) => theme === recall('theme')) ?? 'system';
-}
-
-/** @param redraw called when the system's theme changes the colors */
-export function startTheme(redraw: () => void): void {
-  apply(chosenTheme());
-  const system = matchMedia('(prefers-color-scheme: dark)');
-  system.addEventListener('change', () => {
-    apply(chosenTheme());
-    redraw();
-  });
+export function chosenTheme(): string {
+  const chosen = recall('theme') ?? '';
+  return chosen in THEMES ? chosen : 'system';
 }
 
 export function chooseTheme(theme: string): void {
   remember('theme', theme);
-  apply(chosenTheme());
+  applyTheme();
+  feed.changed();
 }
+
+export function applyTheme(): void {
+  const theme = chosenTheme();
+  document.documentElement.style.colorScheme = theme === 'system' ? '' : theme;
+}
+
+/** Changes with the colors, for what does not follow the stylesheet by itself. */
+export function themeShown(): string {
+  return `${chosenTheme()} ${systemIsDark.matches}`;
+}
+
+const probe = document.createElement('i');
+probe.hidden = true;
+document.body.append(probe);
 
 /** A color of the stylesheet, for drawing on a canvas. */
 export function color(name: string): string {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-}
-
-function apply(theme: Theme): void {
-  const isDark = theme === 'dark' || (theme === 'system' && matches('dark'));
-  document.documentElement.dataset.theme = isDark ? 'dark' : 'light';
-}
-
-function matches(scheme: string): boolean {
-  return matchMedia(`(prefers-color-scheme: ${scheme})`).matches;
+  probe.style.color = `var(${name})`;
+  return getComputedStyle(probe).color;
 }

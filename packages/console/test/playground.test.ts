@@ -76,9 +76,8 @@ test('one value is sent in the form that is tokenized', () => {
 });
 
 test('a refusal for a kind is about its place, one for an operation about the API key', () => {
-  const about = (message: string) =>
-    failureOf({ status: 403, body: { message }, request_id: '' }, 'detokenize');
+  const about = (message: string) => failureOf(403, { message }, 'detokenize');
   const words = 'data.cards[0].number: this client may not see values of kind card';
-  expect(about(words)).toEqual({ about: 'text', words });
-  expect(about('this client may not detokenize').about).toBe('api_key');
+  expect(about(words)).toEqual(['text', words]);
+  expect(about('this client may not detokenize')[0]).toBe('api_key');
 });

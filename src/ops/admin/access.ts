@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { TICKET_HEADER } from '#console';
+import { type SignedIn, TICKET_HEADER } from '#console';
 import type { AdminToken } from '../../options.ts';
-import { BEARER, checkIsPage, checkSameOrigin } from '../access.ts';
-import { Secret, Sessions, Tries } from '../sessions.ts';
-import { isReading } from './call.ts';
-import { refusal } from './errors.ts';
+import { bearerOf, checkIsPage, checkSameOrigin } from '../access.ts';
+import { refusal } from '../errors.ts';
+import { Sessions, Tokens } from '../sessions.ts';
+import { isReading, type OpsContext } from '../web.ts';
 
 /** A browser that is left open must not stay an administrator. */
 const SESSION_MS = 3_600_000;
@@ -23,12 +23,11 @@ interface AdminSession {
 /** Decides who may use the admin API: programs by their token, the console by its session. */
 export class AdminAccess {
   readonly sessions: Sessions<AdminSession>;
-  readonly #tokens: readonly { readonly name: string; readonly secret: Secret }[];
-  readonly #tries = new Tries();
+  readonly tokens: Tokens;
 
   /** @param isSecure whether the listener speaks TLS */
   constructor(tokens: readonly AdminToken[], isSecure: boolean) {
-    this.#tokens = tokens.map(({ name, token }) => ({ name, secret: new Secret(token) }));
+    this.tokens = new Tokens('ADMIN_TOKEN', tokens);
     this.sessions = new Sessions({ name: 'admin', durationMs: SESSION_MS, isSecure });
   }
 
@@ -36,46 +35,29 @@ export class AdminAccess {
    * The name of the caller's token.
    * @throws Refusal unauthorized, too_many or cross_origin
    */
-  nameOf(request: IncomingMessage): string {
-    const { headers, socket } = request;
-    const token = BEARER.exec(headers.authorization ?? '')?.[1];
-    if (token !== undefined) return this.check(token, socket.remoteAddress);
-    const session = this.sessions.find(headers);
+  nameOf(c: OpsContext): string {
+    const { incoming } = c.env;
+    const token = bearerOf(incoming);
+    if (token !== undefined) return this.tokens.check(token, incoming.socket.remoteAddress);
+    const session = this.sessions.find(c);
     if (session === undefined)
       throw refusal('unauthorized', 'Send a token of ADMIN_TOKEN as bearer token.');
-    this.#checkPage(request, session);
+    this.#checkPage(incoming, session);
     return session.name;
   }
 
-  /**
-   * Only wrong tokens take an attempt, so that programs can send many requests. Without an attempt
-   * left, the right token is refused, too: guessing faster gives nothing.
-   * @throws as nameOf
-   */
-  check(token: string, address: string | undefined): string {
-    if (!this.#tries.has(address))
-      throw refusal('too_many', 'Too many wrong tokens from this address. Wait a second.');
-    // All of them, so that the time tells nothing of which is right. People paste the name, too.
-    const [found] = this.#tokens.filter(({ name, secret }) =>
-      secret.equals(token.startsWith(`${name}:`) ? token.slice(name.length + 1) : token),
-    );
-    if (found !== undefined) return found.name;
-    this.#tries.take(address);
-    throw refusal('unauthorized', 'This is no ADMIN_TOKEN of this service.');
-  }
-
   /** Begins a session. */
-  begin(name: string) {
-    return this.sessions.begin({ name, tickets: new Set() });
+  begin(c: OpsContext, name: string): SignedIn {
+    return this.sessions.begin(c, { name, tickets: new Set() });
   }
 
   /**
    * A ticket for one request of the session.
    * @throws Refusal unauthorized or cross_origin
    */
-  ticket(request: IncomingMessage): string {
-    checkIsPage(request);
-    const session = this.sessions.find(request.headers);
+  ticket(c: OpsContext): string {
+    checkIsPage(c.env.incoming);
+    const session = this.sessions.find(c);
     if (session === undefined)
       throw refusal('unauthorized', 'Sign in with a token of ADMIN_TOKEN.');
     const { tickets } = session;

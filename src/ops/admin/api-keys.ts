@@ -1,15 +1,19 @@
+import { ref, type Schema } from '../../openapi/schemas.ts';
 import { getApiKey, issueApiKey, listApiKeys, revokeApiKey } from '../../service/clients.ts';
 import {
-  type AdminAnswer,
+  type AdminOperation,
   type AdminParts,
-  type AdminRoutes,
+  type AdminResponse,
+  changing,
   type Field,
-  readFields,
-} from './call.ts';
+  reading,
+} from './operation.ts';
+import { list, orNull, response, text, time } from './schemas.ts';
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/;
 
 const expiry: Field<Date | null> = {
+  schema: orNull(time('A time in the future; null or missing: never.')),
   accepts: 'a time in the future, such as 2030-01-31T12:00:00Z, or null',
   read: (json) => {
     if (json === null) return null;
@@ -17,44 +21,79 @@ const expiry: Field<Date | null> = {
     return date > new Date() ? date : undefined;
   },
 };
+const LIFE = {
+  ...{ name: 'ApiKeyLife', description: 'How long it lives.', isOptional: true },
+  fields: { expires_at: expiry },
+};
 
-export function apiKeyRoutes({ openVault }: AdminParts): AdminRoutes {
-  const listed = async (client: string | undefined): Promise<AdminAnswer> => {
-    const apiKeys = await listApiKeys(await openVault(), client);
-    return { status: 200, body: { api_keys: apiKeys } };
-  };
-  return {
-    '/api-keys': { GET: { act: 'api_key.list', run: () => listed(undefined) } },
-    '/api-keys/{api_key_id}': {
-      GET: {
-        act: 'api_key.get',
-        run: async ({ params: [id] }) => ({
-          status: 200,
-          body: await getApiKey(await openVault(), id!),
-        }),
-      },
-      DELETE: {
-        act: 'api_key.revoke',
-        run: async ({ params: [id] }) => {
-          const vault = await openVault();
-          const revoked = await revokeApiKey(vault, id!);
-          return { status: 200, body: { ...(await getApiKey(vault, id!)), ...revoked } };
-        },
-      },
+const API_KEY: Readonly<Record<string, Schema>> = {
+  api_key_id: text('Names the API key. It gives no access.', 'key_e925c2c4d683'),
+  client_id: text('The client that it belongs to.', 'standin_4907e74b8c583784ff4253cc'),
+  created_at: time('When it was issued.'),
+  expires_at: orNull(time('When it ends; null: never.')),
+  revoked_at: orNull(time('When it was revoked; null: it was not.')),
+  last_used_at: orNull(time('The last use, to the minute; null: none is known.')),
+};
+
+export const API_KEY_SCHEMAS: Readonly<Record<string, Schema>> = {
+  ApiKey: response('An API key, without its text.', API_KEY),
+  ApiKeyList: response('API keys.', { api_keys: list('The oldest first.', ref('ApiKey')) }),
+  IssuedApiKey: response('An API key with its text, which no other response has.', {
+    ...API_KEY,
+    api_key: {
+      ...text('The API key.', 'stk_0123456789ABCDEFGHIJKLMNOPQR1KnaxG'),
+      pattern: '^stk_[0-9A-Za-z]{34}$',
     },
-    '/clients/{client}/api-keys': {
-      GET: { act: 'api_key.list', run: ({ params: [client] }) => listed(client) },
-      POST: {
-        act: 'api_key.issue',
-        run: async ({ params: [client], ...call }) => {
-          const { expires_at: expiresAt = null } = readFields(await call.json(), {
-            expires_at: expiry,
-          });
-          const issued = await issueApiKey(await openVault(), client!, expiresAt);
-          const body = { ...issued, last_used_at: null };
-          return { status: 201, body, target: issued.api_key_id };
-        },
-      },
-    },
-  };
+  }),
+};
+
+/** @param client undefined: of all clients */
+async function listed({ openVault }: AdminParts, client?: string): Promise<AdminResponse> {
+  return { body: { api_keys: await listApiKeys(await openVault(), client) } };
 }
+
+export const API_KEY_OPERATIONS: readonly AdminOperation[] = [
+  reading('get', '/api-keys', {
+    act: 'api_key.list',
+    ...{ id: 'listApiKeys', tag: 'API keys', summary: 'All API keys' },
+    ...{ description: 'Without their texts.', response: 'ApiKeyList' },
+    run: (parts) => listed(parts),
+  }),
+  reading('get', '/api-keys/{api_key_id}', {
+    act: 'api_key.get',
+    ...{ id: 'getApiKey', tag: 'API keys', summary: 'An API key' },
+    ...{ description: 'Without its text.', response: 'ApiKey' },
+    run: async ({ openVault }, { named }) => ({ body: await getApiKey(await openVault(), named) }),
+  }),
+  changing('delete', '/api-keys/{api_key_id}', {
+    act: 'api_key.revoke',
+    ...{ id: 'revokeApiKey', tag: 'API keys', summary: 'Revoke an API key' },
+    description: 'It stops working within 5 s. A second time, it changes nothing.',
+    response: 'ApiKey',
+    async run({ openVault }, { named }) {
+      const vault = await openVault();
+      const revoked = await revokeApiKey(vault, named);
+      return { body: { ...(await getApiKey(vault, named)), ...revoked } };
+    },
+  }),
+  reading('get', '/clients/{client}/api-keys', {
+    act: 'api_key.list',
+    ...{ id: 'listApiKeysOfClient', tag: 'API keys', summary: 'The API keys of a client' },
+    ...{ description: 'Without their texts.', response: 'ApiKeyList' },
+    run: (parts, { named }) => listed(parts, named),
+  }),
+  changing('post', '/clients/{client}/api-keys', {
+    act: 'api_key.issue',
+    ...{ id: 'issueApiKey', tag: 'API keys', summary: 'Issue an API key' },
+    description: 'Only this response has its text. A second request issues a second API key.',
+    body: LIFE,
+    response: 'IssuedApiKey',
+    statuses: [201],
+    errors: ['conflict'],
+    async run({ openVault }, { named, body: { expires_at: expiresAt = null } }) {
+      const issued = await issueApiKey(await openVault(), named, expiresAt);
+      const body = { ...issued, last_used_at: null };
+      return { status: 201, body, target: issued.api_key_id };
+    },
+  }),
+];

@@ -1,14 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
+import { ADMIN_PATHS, type AdminSessionShown, type SignedIn, type TicketShown } from '#console';
 import { errorOfChange } from '../../errors.ts';
 import { parseObject } from '../../http/data.ts';
 import type { AdminEntry } from '../../service/audit/audit-log.ts';
 import type { StrangerEntry } from '../../service/audit/unknown-callers.ts';
-import { answerJson, pathOf, type Refusal, readJson } from '../server.ts';
+import { refusal, refusalOf } from '../errors.ts';
+import { notAllowed } from '../server.ts';
+import { isReading, type OpsApp, type OpsContext, readJson, readToken } from '../web.ts';
 import type { AdminAccess } from './access.ts';
-import { type AdminAnswer, type AdminCall, isReading } from './call.ts';
-import { refusal, refusalOf } from './errors.ts';
-import type { AdminRouter, FoundOperation } from './routes.ts';
+import { ADMIN_OPERATIONS, ADMIN_PATH, type AdminDocument } from './document.ts';
+import { type AdminOperation, type AdminParts, type AdminResponse, readBody } from './operation.ts';
 
 const MAX_BODY_BYTES = 1_048_576;
 const MAX_UNDER_WAY = 20;
@@ -18,143 +20,185 @@ const DONE_WITHOUT_LINE =
 
 export interface AdminApiOptions {
   readonly access: AdminAccess;
-  readonly router: AdminRouter;
+  readonly parts: AdminParts;
+  readonly document: AdminDocument;
   /** The id of what a path names; null: there is none. */
   readonly idOf: (named: string) => Promise<string | null>;
   /** false: the process is about to end. */
   readonly isServing: () => boolean;
   /**
    * Called for each request of a known administrator, and before it when it can change something.
-   * The act or the answer waits for the promise.
+   * The act or the response waits for the promise.
    */
   readonly onAct: (entry: AdminEntry) => Promise<void> | undefined;
   readonly onStranger: (entry: StrangerEntry) => void;
-  /** Called for failures that are not the caller's fault. */
-  readonly onFailure: (error: unknown) => void;
 }
 
-/** Answers all requests below /admin/. */
+/** The admin API. */
 export class AdminApi {
   readonly #options: AdminApiOptions;
+  /** What the logs say about each request. */
+  readonly #acts = new WeakMap<IncomingMessage, Act>();
   #underWay = 0;
 
   constructor(options: AdminApiOptions) {
     this.#options = options;
   }
 
-  /** @throws Refusal */
-  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  addRoutes(app: OpsApp): void {
+    const { document } = this.#options;
+    app.use('/admin/*', (c, next) => this.#audited(c, next), notAllowed(app));
+    app.get(`${ADMIN_PATH}/openapi.json`, (c) => {
+      this.#acts.get(c.env.incoming)!.act = 'openapi';
+      return c.json(document);
+    });
+    for (const operation of ADMIN_OPERATIONS) {
+      const path = ADMIN_PATH + operation.path.replaceAll(/\{(\w+)\}/g, ':$1');
+      app.on(operation.method.toUpperCase(), path, (c) => this.#respond(c, operation));
+    }
+  }
+
+  /** Writes the lines about a request of a known administrator. */
+  async #audited(c: OpsContext, next: () => Promise<void>): Promise<void> {
+    const { incoming, outgoing } = c.env;
     const requestId = randomUUID();
-    response.setHeader('X-Request-Id', requestId);
-    const admin = this.#nameOf(request, response);
-    const done = new Act(request, requestId, admin);
-    try {
-      const { status, body, etag } = await this.#run(request, response, done);
-      await this.#options.onAct(done.entry('success', status))?.catch((error) => {
-        throw isReading(request) ? error : refusal('internal_error', DONE_WITHOUT_LINE);
-      });
-      if (etag !== undefined) response.setHeader('ETag', etag);
-      answerJson(response, status, body);
-    } catch (error) {
-      const refused = this.#refusalOf(error, response);
-      // What failed has no need to be on the disk first.
-      this.#options.onAct(done.entry(refused.code, refused.status))?.catch(() => {});
-      throw refused;
-    }
+    outgoing.setHeader('X-Request-Id', requestId);
+    const act = actOf(this.#options, incoming, requestId, this.#adminOf(c));
+    this.#acts.set(incoming, act);
+    await next();
+    const refused = c.error && refusalOf(c.error);
+    const outcome = c.res.ok ? 'success' : (refused?.code ?? 'not_found');
+    const written = act.tell(outcome, c.res.status);
+    // What failed has no need to be on the disk first.
+    if (outcome !== 'success') return void written?.catch(() => {});
+    await written?.catch((error) => {
+      throw isReading(incoming) ? error : refusal('internal_error', DONE_WITHOUT_LINE);
+    });
   }
 
-  #nameOf(request: IncomingMessage, response: ServerResponse): string {
-    try {
-      return this.#options.access.nameOf(request);
-    } catch (error) {
-      const { code, status } = this.#refusalOf(error, response);
-      const { remoteAddress } = request.socket;
-      const entry = { event: 'admin', outcome: code, status, remote_address: remoteAddress };
-      this.#options.onStranger(entry as StrangerEntry);
-      throw error;
-    }
+  #adminOf(c: OpsContext): string {
+    const { access, onStranger } = this.#options;
+    return telling(c.env.incoming, onStranger, () => access.nameOf(c));
   }
 
-  #refusalOf(error: unknown, response: ServerResponse): Refusal {
-    const refused = refusalOf(error);
-    if (refused.status === 500) this.#options.onFailure(error);
-    if (refused.status === 429 || refused.status === 503) response.setHeader('Retry-After', 1);
-    return refused;
-  }
-
-  async #run(request: IncomingMessage, response: ServerResponse, done: Act): Promise<AdminAnswer> {
-    if (!this.#options.isServing())
+  async #respond(c: OpsContext, operation: AdminOperation): Promise<Response> {
+    const { isServing, idOf } = this.#options;
+    const act = this.#acts.get(c.env.incoming)!;
+    act.act = operation.act;
+    if (!isServing())
       throw refusal('overloaded', 'The service is stopping. Send the request to another node.');
     if (this.#underWay >= MAX_UNDER_WAY)
       throw refusal('overloaded', `${MAX_UNDER_WAY} requests are under way. Try again.`);
-    const operation = this.#options.router.find(request.method!, pathOf(request), (methods) =>
-      response.setHeader('Allow', methods),
-    );
-    done.operation = operation;
-    const [named] = operation.params;
-    if (named !== undefined) done.target = await this.#options.idOf(named);
     this.#underWay++;
     try {
-      // Nothing changes without a line, even if the line about its end cannot be written.
-      if (!isReading(request)) await this.#options.onAct(done.entry('attempt', undefined));
-      const changes = !isReading(request) && !('changesNothing' in operation);
-      done.answer = await operation.run(callOf(request, operation)).catch((error) => {
-        throw changes ? errorOfChange(error) : error;
-      });
-      return done.answer;
+      const named = namedBy(c);
+      if (named !== '') act.target = await idOf(named);
+      const response = await this.#run(c, operation, named, act);
+      const { status = 200, body, etag, target = act.target, values } = response;
+      Object.assign(act, { target, values });
+      if (etag !== undefined) c.header('ETag', etag);
+      return c.json(body as object, status);
     } finally {
       this.#underWay--;
     }
   }
+
+  async #run(
+    { env: { incoming } }: OpsContext,
+    operation: AdminOperation,
+    named: string,
+    act: Act,
+  ): Promise<AdminResponse> {
+    // Nothing changes without a line, even if the line about its end cannot be written.
+    if (!isReading(incoming)) await act.tell('attempt');
+    const body = operation.body ? readBody(await jsonOf(incoming), operation.body) : {};
+    const call = { named, headers: incoming.headers, body };
+    return operation.run(this.#options.parts, call).catch((error) => {
+      throw operation.changesNothing ? error : errorOfChange(error);
+    });
+  }
 }
 
 /** What the logs say about a request. */
-class Act {
-  operation: FoundOperation | undefined;
-  answer: AdminAnswer | undefined;
+interface Act {
+  act: string;
   /** Never the text of a path: it could be a value or a token. */
-  target: string | null = null;
-  readonly #request: IncomingMessage;
-  readonly #requestId: string;
-  readonly #admin: string;
-
-  constructor(request: IncomingMessage, requestId: string, admin: string) {
-    this.#request = request;
-    this.#requestId = requestId;
-    this.#admin = admin;
-  }
-
-  entry(outcome: string, status: number | undefined): AdminEntry {
-    return {
-      event: 'admin',
-      act: this.operation?.act ?? 'none',
-      target: this.answer?.target ?? this.target,
-      outcome,
-      status,
-      request_id: this.#requestId,
-      admin: this.#admin,
-      values: this.answer?.values,
-      remote_address: this.#request.socket.remoteAddress,
-    };
-  }
+  target: string | null;
+  values: number | undefined;
+  tell(outcome: string, status?: number): Promise<void> | undefined;
 }
 
-function callOf(request: IncomingMessage, { params }: FoundOperation): AdminCall {
-  let body: Promise<AdminBody> | undefined;
+function actOf(
+  { onAct }: Pick<AdminApiOptions, 'onAct'>,
+  { socket: { remoteAddress } }: IncomingMessage,
+  requestId: string,
+  admin: string,
+): Act {
   return {
-    params,
-    headers: request.headers,
-    json: () => {
-      body ??= bodyOf(request);
-      return body;
+    ...{ act: 'none', target: null, values: undefined },
+    tell(outcome, status) {
+      const { act, target, values } = this;
+      return onAct({
+        ...{ event: 'admin', act, target, outcome, status, request_id: requestId, admin, values },
+        remote_address: remoteAddress,
+      });
     },
   };
 }
 
-type AdminBody = Awaited<ReturnType<AdminCall['json']>>;
+/** What the path names, decoded; '': nothing. @throws Refusal */
+function namedBy(c: OpsContext): string {
+  try {
+    decodeURIComponent(c.req.path);
+  } catch {
+    throw refusal('invalid_type', 'path: must be valid percent-encoding of UTF-8');
+  }
+  return Object.values(c.req.param()).join();
+}
 
-async function bodyOf(request: IncomingMessage): Promise<AdminBody> {
+async function jsonOf(request: IncomingMessage) {
   const { 'content-length': length = '0', 'transfer-encoding': encoding } = request.headers;
   if (length === '0' && encoding === undefined) return {};
   return parseObject(await readJson(request, MAX_BODY_BYTES), 'a JSON object').json;
+}
+
+type OnStranger = AdminApiOptions['onStranger'];
+
+/** Tells of a caller who gets no access. */
+function telling<T>({ socket }: IncomingMessage, onStranger: OnStranger, check: () => T): T {
+  try {
+    return check();
+  } catch (error) {
+    const { code: outcome, status } = refusalOf(error);
+    const entry = { event: 'admin', outcome, status, remote_address: socket.remoteAddress };
+    onStranger(entry as StrangerEntry);
+    throw error;
+  }
+}
+
+/** The routes by which administrators sign in to the console. */
+export function addAdminSignIn(
+  app: OpsApp,
+  options: Pick<AdminApiOptions, 'access' | 'onAct' | 'onStranger'>,
+): void {
+  const { access, onStranger } = options;
+  app.get(ADMIN_PATHS.session, (c) => {
+    const name = access.sessions.find(c)?.name ?? null;
+    return c.json({ name } satisfies AdminSessionShown);
+  });
+  app.post(ADMIN_PATHS.session, async (c) => {
+    const { incoming } = c.env;
+    const token = await readToken(c, 'Send {"token": "..."} with a token of ADMIN_TOKEN.');
+    const address = incoming.socket.remoteAddress;
+    const name = telling(incoming, onStranger, () => access.tokens.check(token, address));
+    const act = actOf(options, incoming, randomUUID(), name);
+    act.act = 'session.begin';
+    await act.tell('success', 200);
+    return c.json({ name, ...access.begin(c, name) } satisfies AdminSessionShown & SignedIn);
+  });
+  app.delete(ADMIN_PATHS.session, (c) => {
+    access.sessions.end(c);
+    return c.body(null, 204);
+  });
+  app.post(ADMIN_PATHS.ticket, (c) => c.json({ ticket: access.ticket(c) } satisfies TicketShown));
 }

@@ -1,120 +1,121 @@
+import { CLIENT_SETTINGS, type Client, DEFAULT_SETTINGS } from '../../client-settings.ts';
 import { Conflict, NotFound } from '../../errors.ts';
 import { invalid } from '../../http/data.ts';
+import { ref, type Schema } from '../../openapi/schemas.ts';
 import {
-  CLIENT_TEXTS,
   createClient,
-  DEFAULT_SETTINGS,
   getClient,
   listClients,
-  SETTING_BOUNDS,
   type UsedClient,
   updateClient,
 } from '../../service/clients.ts';
 import type { Vault } from '../../service/vault.ts';
-import { type Client, type Durable, restate } from '../../types.ts';
+import { type Durable, restate } from '../../types.ts';
+import { refusal } from '../errors.ts';
+import { checkMatch, etagOf } from './etags.ts';
 import {
-  type AdminAnswer,
   type AdminCall,
   type AdminDone,
-  type AdminParts,
-  type AdminRoutes,
-  choice,
-  type Field,
+  type AdminOperation,
+  type AdminResponse,
+  changing,
   flag,
-  numberField,
-  orNull,
-  readFields,
-  spaceField,
-  textField,
-} from './call.ts';
-import { refusal } from './errors.ts';
-import { checkMatch, etagOf } from './etags.ts';
-
-const { rate, timeToLiveS } = SETTING_BOUNDS;
-const THOUSAND = 1_000;
-
-const limit = orNull(
-  numberField(
-    `0 to ${rate}, with up to 3 decimals`,
-    (one) => one >= 0 && one <= rate && Math.round(one * THOUSAND) / THOUSAND === one,
-  ),
-);
+  reading,
+} from './operation.ts';
+import * as schemas from './schemas.ts';
 
 /** What a request can set. */
-const FIELDS = {
-  name: textField(CLIENT_TEXTS.name.words, CLIENT_TEXTS.name.fits),
-  rate_limit: limit,
-  token_mode: choice('deterministic', 'random'),
-  can_tokenize: flag,
-  can_detokenize: flag,
-  can_lookup: flag,
-  detokenize_limit: limit,
-  lookup_limit: limit,
-  unknown_token_limit: limit,
-  time_to_live_s: orNull(
-    numberField(
-      `1 to ${timeToLiveS}, a whole number`,
-      (one) => Number.isInteger(one) && one >= 1 && one <= timeToLiveS,
+const FIELDS = { ...CLIENT_SETTINGS, disabled: flag('Its API keys are refused.') };
+
+/** Of responses: a body that is one may have them. */
+const FACTS = {
+  client_id: schemas.readOnly(
+    schemas.text('Names the client for good.', 'standin_4907e74b8c583784ff4253cc'),
+  ),
+  created_at: schemas.readOnly(schemas.time('When it was made.')),
+  disabled_at: schemas.readOnly(
+    schemas.orNull(schemas.time('When it was disabled; null: it is not.')),
+  ),
+  last_used_at: schemas.readOnly(
+    schemas.orNull(
+      schemas.time('The last use of its API keys, to the minute; null: none is known.'),
     ),
   ),
-  space: spaceField,
-  subject: orNull(textField(CLIENT_TEXTS.subject.words, CLIENT_TEXTS.subject.fits)),
-  disabled: flag,
-} satisfies Record<keyof typeof DEFAULT_SETTINGS | 'name' | 'disabled', Field<unknown>>;
+};
 
-/** Of answers: a body that is one may have them. */
-const READ_ONLY = ['client_id', 'created_at', 'disabled_at', 'last_used_at'];
+const BODY = {
+  ...{ name: 'ClientSettings', description: 'Settings of a client. A response is one, too.' },
+  ...{ fields: FIELDS, ignored: FACTS },
+};
+type ClientCall = AdminCall<typeof FIELDS>;
 
-export function clientRoutes({ openVault, clientPrefix }: AdminParts): AdminRoutes {
-  return {
-    '/clients': {
-      GET: {
-        act: 'client.list',
-        run: async () => {
-          const clients = await listClients(await openVault());
-          return { status: 200, body: { clients: clients.map(shown) } };
-        },
-      },
+export const CLIENT_SCHEMAS: Readonly<Record<string, Schema>> = {
+  // Not `Client`, and no name that is that of its field in small letters: clients made for Python
+  // and Go have such names themselves.
+  ClientDetails: schemas.response('A client: an application that may call.', {
+    ...Object.fromEntries(Object.entries(FIELDS).map(([name, { schema }]) => [name, schema])),
+    ...FACTS,
+  }),
+  ClientList: schemas.response('All clients.', {
+    clients: schemas.list('The oldest first.', ref('ClientDetails')),
+  }),
+};
+
+const CLIENT = { tag: 'Clients', response: 'ClientDetails', hasEtag: true };
+const CHANGE = { ...CLIENT, isConditional: true, errors: ['conflict'] as const };
+
+export const CLIENT_OPERATIONS: readonly AdminOperation[] = [
+  reading('get', '/clients', {
+    act: 'client.list',
+    ...{ id: 'listClients', tag: 'Clients', summary: 'All clients' },
+    ...{ description: 'As `standin client list --json`.', response: 'ClientList' },
+    async run({ openVault }) {
+      const clients = await listClients(await openVault());
+      return { body: { clients: clients.map(shown) } };
     },
-    '/clients/{client}': {
-      GET: {
-        act: 'client.get',
-        run: async ({ params: [named] }) => answerOf(await getClient(await openVault(), named!)),
-      },
-      PUT: {
-        act: 'client.put',
-        run: async (call) => put(await openVault(), clientPrefix, call),
-      },
-      PATCH: { act: 'client.update', run: async (call) => patch(await openVault(), call) },
-      DELETE: { act: 'client.disable', run: async (call) => disable(await openVault(), call) },
-    },
-  };
+  }),
+  reading('get', '/clients/{client}', {
+    ...{ ...CLIENT, act: 'client.get', id: 'getClient', summary: 'A client' },
+    description: 'By its id or its name.',
+    run: async ({ openVault }, { named }) => responseOf(await getClient(await openVault(), named)),
+  }),
+  changing('put', '/clients/{client}', {
+    ...{ ...CHANGE, act: 'client.put', id: 'putClient' },
+    summary: 'Make a client, or set all settings',
+    description:
+      'Makes the client with this name (201), or gives the client the settings of the body (200). A setting that is missing is default, except the space. With `If-None-Match: *` it only makes.',
+    body: BODY,
+    statuses: [200, 201],
+    run: async ({ openVault, clientPrefix }, call) => put(await openVault(), clientPrefix, call),
+  }),
+  changing('patch', '/clients/{client}', {
+    ...{ ...CHANGE, act: 'client.update', id: 'updateClient' },
+    summary: 'Change settings of a client',
+    description: 'A setting that is missing stays.',
+    body: BODY,
+    run: async ({ openVault }, call) => change(await openVault(), call, call.body, false),
+  }),
+  changing('delete', '/clients/{client}', {
+    ...{ ...CHANGE, act: 'client.disable', id: 'disableClient', summary: 'Disable a client' },
+    description:
+      'Refuses all its API keys within 5 s. The client stays, for its records. A second time, it changes nothing.',
+    run: async ({ openVault }, call) => change(await openVault(), call, { disabled: true }, false),
+  }),
+];
+
+/** A client as responses have it: what PUT takes, and when it was made, used and disabled. */
+function shown({ last_used_at: lastUsedAt, ...client }: UsedClient) {
+  return { ...client, disabled: client.disabled_at !== null, last_used_at: lastUsedAt };
 }
 
-/** A client as answers have it: what PUT takes, and when it was made, used and disabled. */
-function shown({ disabled_at: disabledAt, created_at: createdAt, ...client }: UsedClient) {
-  const { last_used_at: lastUsedAt, ...settings } = client;
-  return {
-    ...settings,
-    disabled: disabledAt !== null,
-    created_at: createdAt,
-    disabled_at: disabledAt,
-    last_used_at: lastUsedAt,
-  };
-}
-
-function answerOf(client: UsedClient, status: 200 | 201 = 200): AdminAnswer {
-  return { status, body: shown(client), etag: etagOfClient(client), target: client.client_id };
+function responseOf(client: UsedClient): AdminResponse {
+  return { body: shown(client), etag: etagOfClient(client), target: client.client_id };
 }
 
 /** @param made as the store has just changed it */
-async function doneOf(
-  vault: Vault,
-  made: Durable<Client>,
-  status: 200 | 201 = 200,
-): Promise<AdminDone> {
+async function doneOf(vault: Vault, made: Durable<Client>, status?: 201): Promise<AdminDone> {
   const client = { ...(await getClient(vault, made.client_id)), ...made };
-  return { ...answerOf(client, status), body: restate(made, shown(client)) };
+  return { ...responseOf(client), body: restate(made, shown(client)), ...(status && { status }) };
 }
 
 /** A use does not change it. */
@@ -124,18 +125,18 @@ function etagOfClient(client: Client | UsedClient): string {
 }
 
 /** Makes the client, or gives it all settings of the body. A setting that is missing is default. */
-async function put(vault: Vault, clientPrefix: string, call: AdminCall): Promise<AdminDone> {
-  const named = call.params[0]!;
-  const { name, disabled = false, ...given } = readFields(await call.json(), FIELDS, READ_ONLY);
+async function put(vault: Vault, clientPrefix: string, call: ClientCall): Promise<AdminDone> {
+  const { named, body } = call;
+  const { name, disabled = false, ...given } = body;
   const existing = await clientOrUndefined(vault, named);
   if (existing !== undefined) {
     const { space: _, ...defaults } = DEFAULT_SETTINGS;
-    return change(vault, call, { ...defaults, ...given, disabled, ...(name && { name }) }, true);
+    return change(vault, call, { ...defaults, disabled, ...body }, true);
   }
   checkMatch(call.headers, undefined);
   if (name !== undefined && name !== named) throw invalid('name: must be the name in the path');
-  if (!CLIENT_TEXTS.name.fits(named))
-    throw invalid(`path: the name must be ${FIELDS.name.accepts}`);
+  if (CLIENT_SETTINGS.name.read(named) === undefined)
+    throw invalid(`path: the name must be ${CLIENT_SETTINGS.name.accepts}`);
   try {
     const settings = { ...DEFAULT_SETTINGS, ...given, name: named };
     return doneOf(vault, await createClient(vault, clientPrefix, settings, disabled), 201);
@@ -147,24 +148,14 @@ async function put(vault: Vault, clientPrefix: string, call: AdminCall): Promise
   }
 }
 
-async function patch(vault: Vault, call: AdminCall): Promise<AdminDone> {
-  return change(vault, call, readFields(await call.json(), FIELDS, READ_ONLY), false);
-}
-
-async function disable(vault: Vault, call: AdminCall): Promise<AdminDone> {
-  return change(vault, call, { disabled: true }, false);
-}
-
-type Changes = ReturnType<typeof readFields<typeof FIELDS>>;
-
 /** @param isWhole a name in the path stays: the next PUT would make another client */
 async function change(
   vault: Vault,
-  { params: [named], headers }: AdminCall,
-  { space: wanted, ...changes }: Changes,
+  { named, headers }: Pick<ClientCall, 'named' | 'headers'>,
+  { space: wanted, ...changes }: ClientCall['body'],
   isWhole: boolean,
 ): Promise<AdminDone> {
-  const changed = await updateClient(vault, named!, changes, (client) => {
+  const changed = await updateClient(vault, named, changes, (client) => {
     checkMatch(headers, etagOfClient(client));
     if (wanted !== undefined && wanted !== client.space)
       throw refusal(

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import { refusal } from './errors.ts';
+import { refusal } from '../errors.ts';
 
 const ETAG_CHARACTERS = 22;
 

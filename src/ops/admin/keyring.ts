@@ -1,36 +1,55 @@
+import { ref, type Schema } from '../../openapi/schemas.ts';
 import { keyStatus, rotateKey } from '../../service/keys/key-lifecycle.ts';
 import { kekSourceOf } from '../../service/keys/open-keys.ts';
-import { type AdminParts, type AdminRoutes, readFields } from './call.ts';
 import { checkMatch } from './etags.ts';
+import { type AdminOperation, changing, reading } from './operation.ts';
+import { IN_FORCE_S } from './policies.ts';
+import { count, flag, list, orNull, response, text, time } from './schemas.ts';
 
-/** Nodes read the keyring every 2 s. */
-const IN_FORCE_S = 5;
+export const KEY_SCHEMAS: Readonly<Record<string, Schema>> = {
+  Key: response('A key of the vault.', {
+    purpose: text('What it does; `dek` seals records.', 'dek'),
+    version: count('Of this purpose.'),
+    kek_id: text('The KEK that wraps it.', '1f0c2b7a'),
+    created_at: time('When it was made.'),
+    is_primary: flag('It seals new records.'),
+    records: orNull(count('Records that need it; null: not a DEK.')),
+    is_estimate: flag('`records` is an estimate.'),
+    closed_at: orNull(time('Since when no record is sealed with it; null: it is open.')),
+  }),
+  Keyring: response('The keys.', { keys: list('By purpose and version.', ref('Key')) }),
+  RotatedKey: response('The new primary.', {
+    version: count('Of the DEK.'),
+    in_force_within_s: count('Seconds until all nodes use it.'),
+  }),
+};
 
-export function keyringRoutes({ openVault, vaultOptions }: AdminParts): AdminRoutes {
-  return {
-    '/keyring': {
-      GET: {
-        act: 'keyring.status',
-        run: async () => {
-          const keys = await keyStatus(await openVault());
-          const primary = keys.find((key) => key.purpose === 'dek' && key.is_primary);
-          return { status: 200, body: { keys }, etag: `"${primary?.version}"` };
-        },
-      },
+export const KEY_OPERATIONS: readonly AdminOperation[] = [
+  reading('get', '/keyring', {
+    act: 'keyring.status',
+    ...{ id: 'getKeyring', tag: 'Keys', summary: 'The keys of the vault' },
+    description: 'As `standin keyring status`. The ETag is the version of the primary in quotes.',
+    ...{ response: 'Keyring', hasEtag: true },
+    async run({ openVault }) {
+      const keys = await keyStatus(await openVault());
+      const primary = keys.find((key) => key.purpose === 'dek' && key.is_primary);
+      return { body: { keys }, etag: `"${primary?.version}"` };
     },
-    '/keyring/rotate': {
-      POST: {
-        act: 'keyring.rotate',
-        run: async (call) => {
-          readFields(await call.json(), {});
-          const { wrappedKeys } = await openVault();
-          const made = await rotateKey(wrappedKeys, kekSourceOf(vaultOptions), (primary) =>
-            checkMatch(call.headers, `"${primary}"`),
-          );
-          const body = { ...made, in_force_within_s: IN_FORCE_S };
-          return { status: 200, body, etag: `"${made.version}"`, target: String(made.version) };
-        },
-      },
+  }),
+  changing('post', '/keyring/rotate', {
+    act: 'keyring.rotate',
+    ...{ id: 'rotateKey', tag: 'Keys', summary: 'Add a DEK' },
+    description:
+      'It seals new records from now on. With `If-Match`, only if the primary is still the one you saw.',
+    body: { name: 'RotateRequest', description: 'Nothing.', fields: {}, isOptional: true },
+    ...{ response: 'RotatedKey', hasEtag: true, isConditional: true },
+    async run({ openVault, vaultOptions }, { headers }) {
+      const { wrappedKeys } = await openVault();
+      const made = await rotateKey(wrappedKeys, kekSourceOf(vaultOptions), (primary) =>
+        checkMatch(headers, `"${primary}"`),
+      );
+      const body = { ...made, in_force_within_s: IN_FORCE_S };
+      return { body, etag: `"${made.version}"`, target: String(made.version) };
     },
-  };
-}
+  }),
+];

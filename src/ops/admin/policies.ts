@@ -1,93 +1,167 @@
 import { invalid } from '../../http/data.ts';
+import { ref, type Schema } from '../../openapi/schemas.ts';
 import { applyPolicy, findPolicy, listPolicies, planningFacts } from '../../service/policies.ts';
+import { POLICY_LEASE_MS } from '../../service/policy-follower.ts';
 import { offThread, TooMuchWork } from '../../service/policy-work.ts';
 import type { Vault } from '../../service/vault.ts';
+import { refusal } from '../errors.ts';
+import { checkMatch } from './etags.ts';
 import {
-  type AdminAnswer,
   type AdminCall,
   type AdminDone,
-  type AdminParts,
-  type AdminRoutes,
-  type Field,
-  readFields,
-  textField,
-} from './call.ts';
-import { refusal } from './errors.ts';
-import { checkMatch } from './etags.ts';
+  type AdminOperation,
+  type AdminResponse,
+  changing,
+  reading,
+  text,
+  texts,
+} from './operation.ts';
+import * as schemas from './schemas.ts';
 
-/** Nodes read the policy every 2 s, and use none that is older than this. */
-const IN_FORCE_S = 5;
-
-const CONFIRMED: Field<readonly string[]> = {
-  accepts: 'a list of the consequences that you have seen, or ["*"]',
-  read: (json) => (isTexts(json) ? json : undefined),
-};
+/** Nodes read the policy and the keyring every 2 s. */
+export const IN_FORCE_S = POLICY_LEASE_MS / 1_000;
 /** In `confirmed`: all consequences, whatever they are. */
 const ALL = '*';
-const FIELDS = {
-  document: textField('a policy in YAML or JSON, as text', () => true),
-  confirmed: CONFIRMED,
-};
 const MAX_VERSION_DIGITS = 9;
 
-export function policyRoutes({ openVault, tokenSuffix }: AdminParts): AdminRoutes {
-  return {
-    '/policy': {
-      GET: {
-        act: 'policy.get',
-        run: async () => {
-          const found = await findPolicy((await openVault()).policies, undefined);
-          return { status: 200, body: found, etag: `"${found.version}"` };
-        },
-      },
-      PUT: {
-        act: 'policy.apply',
-        run: async (call) => apply(await openVault(), tokenSuffix, call),
-      },
+const FIELDS = {
+  document: text(
+    schemas.text('YAML or JSON, as text.', 'version: 1\nfields:\n  customer.email: email\n'),
+    'a policy in YAML or JSON, as text',
+    () => true,
+  ),
+  confirmed: texts(
+    schemas.list(
+      'The `consequences` that you have seen: others, which came meanwhile, are refused. `*`: all, whatever they are.',
+      { type: 'string' },
+    ),
+    'a list of the consequences that you have seen, or ["*"]',
+  ),
+};
+const BODY = {
+  ...{ name: 'PolicyDocument', description: 'A policy.', fields: FIELDS },
+  required: ['document'] as const,
+};
+type PolicyCall = AdminCall<typeof FIELDS>;
+
+const VERSION = {
+  version: { type: 'integer', minimum: 1, description: '1, 2, 3 and so on.' },
+  applied_at: schemas.time('When it was applied.'),
+  applied_by: schemas.text('The role of the database.', 'standin_admin'),
+};
+const CHANGES = ref('PolicyChange');
+const CONSEQUENCES = schemas.list(
+  'What will be in clear or refused, who will see less or more, and which rights are of no client. A sentence each.',
+  { type: 'string' },
+);
+const WARNINGS = schemas.list('What is allowed, but perhaps not meant.', ref('PolicyMistake'));
+
+export const POLICY_SCHEMAS: Readonly<Record<string, Schema>> = {
+  PolicyVersion: schemas.response('A version of the policy.', VERSION),
+  PolicyVersions: schemas.response('The versions, newest first.', {
+    versions: schemas.list('Without their documents.', ref('PolicyVersion')),
+  }),
+  Policy: schemas.response('A version with its document.', {
+    ...VERSION,
+    document: schemas.text('As it was applied, byte for byte.'),
+  }),
+  AppliedPolicy: schemas.response('The version in force.', {
+    version: VERSION.version,
+    is_new: schemas.flag('false: the newest version is this document already.'),
+    changes: schemas.list('What it changes.', CHANGES),
+    consequences: CONSEQUENCES,
+    warnings: WARNINGS,
+    in_force_within_s: schemas.count('Seconds until all nodes use it.'),
+  }),
+  PolicyChange: schemas.response('A line of the policy that changes.', {
+    what: schemas.text('Such as `field customer.email`.', 'field customer.email'),
+    before: schemas.orNull(schemas.text('In words; null: it is new.')),
+    after: schemas.orNull(schemas.text('In words; null: it is gone.', 'email')),
+  }),
+  PolicyMistake: schemas.response('A place in the document.', {
+    line: schemas.count('From 1.'),
+    column: schemas.count('From 1.'),
+    text: schemas.text('What is wrong, and the remedy.'),
+  }),
+  CheckedPolicy: schemas.response('What the document would do. Nothing was changed.', {
+    is_valid: schemas.flag('It can be applied.'),
+    mistakes: schemas.list('All mistakes.', ref('PolicyMistake')),
+    warnings: WARNINGS,
+    changes: schemas.list('What it would change.', CHANGES),
+    consequences: CONSEQUENCES,
+    kinds: schemas.list('Each kind with a value that we made up.', ref('KindExample')),
+    clients: schemas.list('What each client would see.', ref('ClientView')),
+  }),
+  KindExample: {
+    ...{ type: 'object', description: 'A kind, and what it does to a value.' },
+    required: ['kind', 'value'],
+    properties: {
+      kind: schemas.text('Its name.', 'email'),
+      value: schemas.text('A value of nobody.', 'ann.lee@example.com'),
+      token: schemas.text('A token that it could get.', 'urb.kdw@waovwde.dhq_tok'),
+      mask: schemas.text('What a masked response shows.', 'a***@example.com'),
+      refusal: schemas.text('Why the kind refuses the value.'),
     },
-    '/policy/versions': {
-      GET: {
-        act: 'policy.list',
-        run: async () => {
-          const versions = await listPolicies((await openVault()).policies);
-          return { status: 200, body: { versions } };
-        },
-      },
+  },
+  ClientView: schemas.response('What a client sees.', {
+    client_id: schemas.text('Its id.'),
+    name: schemas.text('Its name.'),
+    sees: {
+      ...{ type: 'object', description: '`full`, `masked` or `none` by kind.' },
+      additionalProperties: { type: 'string' },
     },
-    '/policy/versions/{version}': {
-      GET: {
-        act: 'policy.get',
-        run: async ({ params: [version] }) => {
-          const { policies } = await openVault();
-          const found = await findPolicy(policies, numberOf(version!));
-          return { status: 200, body: found, target: String(found.version) };
-        },
-      },
+  }),
+};
+
+const POLICY = { tag: 'Policy', hasEtag: true };
+
+export const POLICY_OPERATIONS: readonly AdminOperation[] = [
+  reading('get', '/policy', {
+    ...{ ...POLICY, act: 'policy.get', id: 'getPolicy', summary: 'The policy in force' },
+    ...{ description: 'The newest version.', response: 'Policy' },
+    async run({ openVault }) {
+      const found = await findPolicy((await openVault()).policies, undefined);
+      return { body: found, etag: `"${found.version}"` };
     },
-    '/policy/check': {
-      POST: {
-        act: 'policy.check',
-        changesNothing: true,
-        run: async (call) => check(await openVault(), tokenSuffix, call),
-      },
+  }),
+  changing('put', '/policy', {
+    ...{ ...POLICY, act: 'policy.apply', id: 'applyPolicy', summary: 'Apply a policy' },
+    description:
+      'Makes the document the next version. The newest version once more changes nothing. The ETag is the version in quotes. A policy with consequences is applied only when `confirmed` names them: see `checkPolicy`.',
+    body: BODY,
+    ...{ response: 'AppliedPolicy', isConditional: true },
+    errors: ['unconfirmed'],
+    run: async ({ openVault, tokenSuffix }, call) => apply(await openVault(), tokenSuffix, call),
+  }),
+  reading('get', '/policy/versions', {
+    ...{ act: 'policy.list', id: 'listPolicyVersions', tag: 'Policy', summary: 'All versions' },
+    ...{ description: 'The newest first.', response: 'PolicyVersions' },
+    async run({ openVault }) {
+      return { body: { versions: await listPolicies((await openVault()).policies) } };
     },
-  };
-}
+  }),
+  reading('get', '/policy/versions/{version}', {
+    ...{ act: 'policy.get', id: 'getPolicyVersion', tag: 'Policy', summary: 'A version' },
+    ...{ description: 'With its document.', response: 'Policy' },
+    async run({ openVault }, { named }) {
+      const found = await findPolicy((await openVault()).policies, numberOf(named));
+      return { body: found, target: String(found.version) };
+    },
+  }),
+  reading('post', '/policy/check', {
+    ...{ act: 'policy.check', id: 'checkPolicy', tag: 'Policy', summary: 'Check a policy' },
+    description:
+      'All mistakes, what it would change, with its consequences in words, and what each client would see.',
+    body: BODY,
+    response: 'CheckedPolicy',
+    run: async ({ openVault, tokenSuffix }, call) => check(await openVault(), tokenSuffix, call),
+  }),
+];
 
 function numberOf(text: string): number {
   const isNumber = /^\d+$/.test(text) && text.length <= MAX_VERSION_DIGITS;
   if (!isNumber) throw invalid('path: the version must be a whole number');
   return Number(text);
-}
-
-function isTexts(json: unknown): json is string[] {
-  return Array.isArray(json) && json.every((one) => typeof one === 'string');
-}
-
-async function fieldsOf(call: AdminCall) {
-  const { document, confirmed = [] } = readFields(await call.json(), FIELDS);
-  if (document === undefined) throw invalid('document: is missing');
-  return { document, confirmed };
 }
 
 /** Documents in turn: each may take a processor, and much memory. */
@@ -104,9 +178,9 @@ async function checked(vault: Vault, document: string, suffix: string) {
   }
 }
 
-async function apply(vault: Vault, suffix: string, call: AdminCall): Promise<AdminDone> {
-  const { document, confirmed } = await fieldsOf(call);
-  const { mistakes, warnings, plan } = await checked(vault, document, suffix);
+async function apply(vault: Vault, suffix: string, call: PolicyCall): Promise<AdminDone> {
+  const { document, confirmed = [] } = call.body;
+  const { mistakes, warnings, plan } = await checked(vault, document!, suffix);
   if (plan === undefined) {
     const { line, column, text } = mistakes[0]!;
     const others = mistakes.length - 1;
@@ -119,7 +193,7 @@ async function apply(vault: Vault, suffix: string, call: AdminCall): Promise<Adm
   const unseen = consequences.filter((one) => !confirmed.includes(one));
   if (unseen.length > 0 && !plan.is_same && !confirmed.includes(ALL))
     throw refusal('unconfirmed', unconfirmed(unseen));
-  const applied = await applyPolicy(vault.policies, document, plan.version);
+  const applied = await applyPolicy(vault.policies, document!, plan.version);
   const { version, is_new: isNew } = applied;
   const body = {
     ...applied,
@@ -128,17 +202,15 @@ async function apply(vault: Vault, suffix: string, call: AdminCall): Promise<Adm
     warnings,
     in_force_within_s: IN_FORCE_S,
   };
-  return { status: 200, body, etag: `"${version}"`, target: String(version) };
+  return { body, etag: `"${version}"`, target: String(version) };
 }
 
 function unconfirmed(unseen: readonly string[]): string {
   return `Nothing was changed: the policy has consequences that you have not confirmed. To apply it, send "confirmed": ${JSON.stringify(unseen)}`;
 }
 
-async function check(vault: Vault, suffix: string, call: AdminCall): Promise<AdminAnswer> {
-  const { document } = await fieldsOf(call);
-  const { plan, ...result } = await checked(vault, document, suffix);
+async function check(vault: Vault, suffix: string, { body }: PolicyCall): Promise<AdminResponse> {
+  const { plan, ...result } = await checked(vault, body.document!, suffix);
   const { changes = [], consequences = [] } = plan ?? {};
-  const body = { is_valid: plan !== undefined, ...result, changes, consequences };
-  return { status: 200, body };
+  return { body: { is_valid: plan !== undefined, ...result, changes, consequences } };
 }

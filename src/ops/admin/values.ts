@@ -1,21 +1,26 @@
 import { pathText } from '#paths';
+import { CLIENT_SETTINGS } from '../../client-settings.ts';
 import { checkText, invalid } from '../../http/data.ts';
+import { MAX_VALUE_BYTES } from '../../http/schema.ts';
+import { ref, type Schema } from '../../openapi/schemas.ts';
 import type { EveryKind } from '../../service/every-kind.ts';
 import { type ForgetRequest, forget as forgetValues } from '../../service/records/forget.ts';
 import { findTokens, NoSuchValue } from '../../service/records/found-values.ts';
 import { DEFAULT_SPACE, restate, type Token, type Value } from '../../types.ts';
 import {
-  type AdminAnswer,
   type AdminCall,
   type AdminDone,
+  type AdminOperation,
   type AdminParts,
-  type AdminRoutes,
+  type AdminResponse,
+  changing,
   type Field,
   flag,
-  readFields,
-  spaceField,
-  textField,
-} from './call.ts';
+  reading,
+  text,
+  texts,
+} from './operation.ts';
+import * as schemas from './schemas.ts';
 
 /** Each value is looked for under every kind. */
 const MAX_VALUES = 100;
@@ -23,37 +28,86 @@ const MAX_TOKENS = 10_000;
 /** Some 2 s of processor time. */
 const MAX_DRAWS = 100_000;
 
-function texts(most: number): Field<readonly string[]> {
-  return {
-    accepts: `an array of up to ${most} strings`,
-    read: (json) => {
-      const isFit = Array.isArray(json) && json.length <= most;
-      return isFit && json.every((one) => typeof one === 'string') ? json : undefined;
-    },
-  };
+function stored(description: string, example: string, maxItems: number): Field<readonly string[]> {
+  const items = { type: 'string', maxLength: MAX_VALUE_BYTES, examples: [example] };
+  const schema = { ...schemas.list(description, items), maxItems };
+  return texts(schema, `an array of up to ${maxItems} strings`, maxItems);
 }
 
-const WHERE = {
-  kind: textField('the name of a kind', (text) => text !== ''),
-  space: spaceField,
+const LOOKUP = {
+  values: stored('Values, as they were tokenized.', 'ann@example.com', MAX_VALUES),
+  kind: text(
+    { ...schemas.text('Look under this kind only. Missing: every kind.'), minLength: 1 },
+    'the name of a kind',
+    (name) => name !== '',
+  ),
+  space: {
+    ...CLIENT_SETTINGS.space,
+    schema: {
+      ...CLIENT_SETTINGS.space.schema,
+      description: 'The space of the tokens. Missing: the default space.',
+    },
+  },
 };
-const LOOKUP = { values: texts(MAX_VALUES), ...WHERE };
-const FORGET = { tokens: texts(MAX_TOKENS), ...LOOKUP, dry_run: flag };
+const FORGET = {
+  tokens: stored('Tokens.', 'urb@waovwde.dhq_tok', MAX_TOKENS),
+  ...{ ...LOOKUP, dry_run: flag('Count, and change nothing.') },
+};
 
-export function valueRoutes(parts: AdminParts): AdminRoutes {
-  return {
-    '/lookup': {
-      POST: { act: 'lookup', changesNothing: true, run: (call) => lookup(parts, call) },
+export const VALUE_SCHEMAS: Readonly<Record<string, Schema>> = {
+  LookupAnswer: schemas.response('Tokens of the values.', {
+    tokens: schemas.list('For each value its tokens.', {
+      ...{ type: 'array', items: ref('FoundToken') },
+    }),
+  }),
+  FoundToken: schemas.response('A token of a value.', {
+    kind: schemas.text('The kind under which the value has it.', 'email'),
+    token: schemas.text('The token.', 'urb@waovwde.dhq_tok'),
+  }),
+  ForgetAnswer: schemas.response('Numbers of different tokens.', {
+    is_dry_run: schemas.flag('Nothing was changed.'),
+    known: schemas.count('That had values before.'),
+    forgotten: schemas.count('Whose values are gone now.'),
+    already_forgotten: schemas.count('Whose values were gone before.'),
+    unknown: schemas.list('Places of tokens and values that the vault never had.', {
+      ...{ type: 'string', examples: ['tokens[0]'] },
+    }),
+    not_searched: schemas.list(
+      'Where tokens of the values may be left, in words, and how to find them.',
+      { type: 'string' },
+    ),
+  }),
+};
+
+export const VALUE_OPERATIONS: readonly AdminOperation[] = [
+  reading('post', '/lookup', {
+    ...{ act: 'lookup', id: 'findTokens', tag: 'Values', summary: 'The tokens that values have' },
+    description: 'Under every kind, or one. Random tokens cannot be found.',
+    body: {
+      ...{ name: 'LookupRequest', description: 'Values to find.', fields: LOOKUP },
+      required: ['values'],
     },
-    '/forget': { POST: { act: 'forget', run: (call) => forget(parts, call) } },
-  };
-}
+    response: 'LookupAnswer',
+    run: lookup,
+  }),
+  changing('post', '/forget', {
+    ...{ act: 'forget', id: 'forget', tag: 'Values', summary: 'Forget values' },
+    description:
+      'Removes values for ever, as `standin forget`: the named tokens, and every token of the values that any version of the policy drew, under every kind or one. `not_searched` says what it cannot find. After an error, send it again.',
+    body: {
+      ...{ name: 'ForgetRequest', fields: FORGET },
+      description: 'What to forget: `tokens`, `values` or both.',
+    },
+    response: 'ForgetAnswer',
+    run: forget,
+  }),
+];
 
-async function lookup(parts: AdminParts, call: AdminCall): Promise<AdminAnswer> {
-  const { values, ...where } = readFields(await call.json(), LOOKUP);
-  if (values === undefined) throw invalid('values: is missing');
-  const found = await tokensOf(parts, values, where);
-  return { status: 200, body: { tokens: found }, values: values.length };
+async function lookup(
+  parts: AdminParts,
+  { body: { values = [], ...where } }: AdminCall<typeof LOOKUP>,
+): Promise<AdminResponse> {
+  return { body: { tokens: await tokensOf(parts, values, where) }, values: values.length };
 }
 
 interface Where {
@@ -74,14 +128,11 @@ async function tokensOf({ finder }: AdminParts, values: readonly string[], where
   }
 }
 
-async function forget({ openForgetting }: AdminParts, call: AdminCall): Promise<AdminDone> {
-  const {
-    tokens,
-    values,
-    kind,
-    space = DEFAULT_SPACE,
-    dry_run: isDryRun = false,
-  } = readFields(await call.json(), FORGET);
+async function forget(
+  { openForgetting }: AdminParts,
+  { body }: AdminCall<typeof FORGET>,
+): Promise<AdminDone> {
+  const { tokens, values, kind, space = DEFAULT_SPACE, dry_run: isDryRun = false } = body;
   if (tokens === undefined && values === undefined)
     throw invalid('body: must have tokens, values or both');
   const request = {
@@ -96,11 +147,11 @@ async function forget({ openForgetting }: AdminParts, call: AdminCall): Promise<
   const unknown = (['tokens', 'values'] as const).flatMap((list) =>
     result[list].flatMap((state, i) => (state === 'unknown' ? [pathText([list, i])] : [])),
   );
-  const body = restate(result, {
+  const done = restate(result, {
     ...{ is_dry_run: isDryRun, known, forgotten: isDryRun ? 0 : known },
     ...{ already_forgotten: forgotten, unknown, not_searched: notSearched },
   });
-  return { status: 200, body, values: isDryRun ? 0 : known };
+  return { body: done, values: isDryRun ? 0 : known };
 }
 
 function checked(name: string, given: readonly string[] = []): string[] {

@@ -1,35 +1,7 @@
 import type { Snapshot } from '../../metrics.ts';
 
-/** Counters since the start of the service. */
-export interface Counters {
-  readonly tokenize: OperationCounters;
-  readonly detokenize: OperationCounters;
-  readonly limited: Record<'requests' | 'detokenize' | 'unknown_tokens', number>;
-  shed: number;
-  readonly insert: BatchCounters;
-  readonly find: BatchCounters;
-  readonly clients: Map<string, number>;
-  /** By client: only of those with requests under a policy with fields. */
-  readonly strings: Map<string, { replaced: number; passed: number }>;
-  /** null: REDIS_URL is not set. */
-  areLimitsShared: boolean | null;
-  /** null: not checked yet. */
-  isDatabaseSafe: boolean | null;
-}
-
-export interface OperationCounters {
-  succeeded: number;
-  refused: number;
-  failed: number;
-  values: number;
-  /** Requests by upper bound of their time in seconds, cumulative. The last bound is Infinity. */
-  readonly buckets: Map<number, number>;
-}
-
-export interface BatchCounters {
-  records: number;
-  statements: number;
-}
+/** Sums of counters since the start of the service by names such as `tokenize.refused`. */
+export type Counters = ReadonlyMap<string, number>;
 
 type Labels = Readonly<Record<string, string | number>>;
 interface Series {
@@ -38,89 +10,42 @@ interface Series {
   readonly metricName?: string;
 }
 
-const ROUTES: Readonly<Record<string, 'tokenize' | 'detokenize'>> = {
-  '/api/v1/tokenize': 'tokenize',
-  '/api/v1/detokenize': 'detokenize',
-  '/api/v1/text/tokenize': 'tokenize',
-  '/api/v1/text/detokenize': 'detokenize',
+/** The name of the sum that a series belongs to; undefined: the console does not show it. */
+const NAMES: Readonly<Record<string, (labels: Labels, part: string) => string | undefined>> = {
+  standin_requests_total: ({ route, status }) => named(route, outcomeOf(Number(status))),
+  standin_request_duration_seconds: ({ route, le }, part) =>
+    part === '_bucket' ? named(route, `le.${le}`) : undefined,
+  standin_values_total: ({ operation }) => `${operation}.values`,
+  /** `insert_sum`, and `insert_count`. */
+  standin_batch_records: ({ statement }, part) => `${statement}${part}`,
+  /** The console shows no look-ups. */
+  standin_rate_limit_rejections_total: ({ limit }) => (limit === 'lookup' ? undefined : 'limited'),
+  standin_requests_shed_total: () => 'shed',
+  standin_client_requests_total: ({ client_id: id }) => `client.${id}`,
+  standin_client_strings_total: ({ client_id: id, outcome }) => `${outcome}.${id}`,
+  standin_rate_limit_shared: () => 'areLimitsShared',
+  standin_postgres_safe: () => 'isDatabaseSafe',
 };
+
+function named(route: string | number | undefined, what: string): string | undefined {
+  const [, operation] = /^\/api\/v1\/(?:text\/)?((?:de)?tokenize)$/.exec(String(route)) ?? [];
+  return operation && `${operation}.${what}`;
+}
+
+/** A 503 is a refusal, too: overloaded. */
+function outcomeOf(status: number): string {
+  if (status >= 500 && status !== 503) return 'failed';
+  return status >= 400 ? 'refused' : 'succeeded';
+}
 
 export function countersOf(metrics: Snapshot): Counters {
-  const counters: Counters = {
-    tokenize: noRequests(),
-    detokenize: noRequests(),
-    limited: { requests: 0, detokenize: 0, unknown_tokens: 0 },
-    shed: 0,
-    insert: { records: 0, statements: 0 },
-    find: { records: 0, statements: 0 },
-    clients: new Map(),
-    strings: new Map(),
-    areLimitsShared: null,
-    isDatabaseSafe: null,
-  };
+  const sums = new Map<string, number>();
   for (const { name, values } of metrics) {
-    const add = ADD[name];
     // The types of prom-client lack `metricName` and the labels of histograms.
-    if (add !== undefined) for (const series of values as Series[]) add(counters, series);
+    for (const { labels, value, metricName = name } of values as Series[]) {
+      const sum = NAMES[name]?.(labels, metricName.slice(name.length));
+      if (sum !== undefined) sums.set(sum, (sums.get(sum) ?? 0) + value);
+    }
   }
-  return counters;
-}
-
-const ADD: Readonly<Record<string, (counters: Counters, series: Series) => void>> = {
-  standin_requests_total(counters, { labels, value }) {
-    const operation = operationOf(counters, labels);
-    if (operation === undefined) return;
-    const status = Number(labels.status);
-    // A 503 is a refusal, too: overloaded.
-    const isFailed = status >= 500 && status !== 503;
-    operation[isFailed ? 'failed' : status >= 400 ? 'refused' : 'succeeded'] += value;
-  },
-  standin_request_duration_seconds(counters, { labels, value, metricName }) {
-    const buckets = operationOf(counters, labels)?.buckets;
-    if (buckets === undefined || !metricName?.endsWith('_bucket')) return;
-    const boundS = labels.le === '+Inf' ? Infinity : Number(labels.le);
-    buckets.set(boundS, (buckets.get(boundS) ?? 0) + value);
-  },
-  standin_values_total(counters, { labels, value }) {
-    const { operation } = labels;
-    // The console shows no look-ups.
-    if (operation === 'tokenize' || operation === 'detokenize') counters[operation].values += value;
-  },
-  standin_batch_records(counters, { labels, value, metricName }) {
-    const batch = counters[labels.statement as 'insert' | 'find'];
-    if (metricName?.endsWith('_sum')) batch.records += value;
-    if (metricName?.endsWith('_count')) batch.statements += value;
-  },
-  standin_rate_limit_rejections_total({ limited }, { labels, value }) {
-    const limit = String(labels.limit);
-    if (limit in limited) limited[limit as keyof typeof limited] += value;
-  },
-  standin_requests_shed_total(counters, { value }) {
-    counters.shed += value;
-  },
-  standin_client_requests_total({ clients }, { labels, value }) {
-    const clientId = String(labels.client_id);
-    clients.set(clientId, (clients.get(clientId) ?? 0) + value);
-  },
-  standin_client_strings_total({ strings }, { labels, value }) {
-    const clientId = String(labels.client_id);
-    const ofClient = strings.get(clientId) ?? { replaced: 0, passed: 0 };
-    ofClient[labels.outcome as keyof typeof ofClient] += value;
-    strings.set(clientId, ofClient);
-  },
-  standin_rate_limit_shared(counters, { value }) {
-    counters.areLimitsShared = value === 1;
-  },
-  standin_postgres_safe(counters, { value }) {
-    counters.isDatabaseSafe = value === 1;
-  },
-};
-
-function operationOf(counters: Counters, { route }: Labels): OperationCounters | undefined {
-  const operation = ROUTES[String(route)];
-  return operation && counters[operation];
-}
-
-function noRequests(): OperationCounters {
-  return { succeeded: 0, refused: 0, failed: 0, values: 0, buckets: new Map() };
+  return sums;
 }

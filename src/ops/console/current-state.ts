@@ -1,13 +1,20 @@
 import type {
   ClientDetail,
+  ClientFacts,
   ClientState,
   ClientsState,
   ConsoleState,
   KeysState,
   KeyVersionState,
   PolicyDetail,
-  VaultState,
 } from '#console';
+import {
+  type Client,
+  type DefaultLimits,
+  LIMITS_OF,
+  RIGHT_NAMES,
+  wordsOf,
+} from '../../client-settings.ts';
 import { isCounted } from '../../service/api-key-uses.ts';
 import { clientOf } from '../../service/clients.ts';
 import { Health } from '../../service/health.ts';
@@ -17,7 +24,6 @@ import { tagOf } from '../../service/policy-follower.ts';
 import type { Vault } from '../../service/vault.ts';
 import { freshFor, type VaultSizes } from '../../service/vault-size.ts';
 import { monotonicMs } from '../../timeouts.ts';
-import type { Client } from '../../types.ts';
 import type { PolicyInForce } from './policy-in-force.ts';
 import type { Sampler } from './sampler.ts';
 
@@ -25,35 +31,22 @@ import type { Sampler } from './sampler.ts';
 const FRESH_FOR_MS = 1_000;
 const PATIENCE_MS = 3_000;
 const MAX_SHOWN_CLIENTS = 200;
-/** The limits of each right, the limit of requests first. */
-const LIMITS = {
-  can_tokenize: ['rate_limit'],
-  can_detokenize: ['detokenize_limit', 'unknown_token_limit'],
-  can_lookup: ['lookup_limit'],
-} as const;
-const RIGHTS = Object.keys(LIMITS) as (keyof typeof LIMITS)[];
 
 /** Facts that the process knows without the database. */
 export interface Facts {
-  readonly startedAt: Date;
-  readonly version: string;
-  readonly interfaceVersion: string;
+  readonly fixed: Pick<
+    ConsoleState,
+    'startedAt' | 'serviceUrl' | 'version' | 'interfaceVersion' | 'hasAdmin'
+  >;
   readonly database: 'embedded' | 'postgres';
-  /** Limits per second of a client without its own; 0: no limit. */
-  readonly rate_limit: number;
-  readonly detokenize_limit: number;
-  readonly lookup_limit: number;
-  readonly unknown_token_limit: number;
+  readonly limits: DefaultLimits;
   /** undefined: no license is required. */
   readonly licenseDaysLeft: (() => number) | undefined;
-  readonly hasAdmin: boolean;
   /** undefined: HTTP in clear. */
   readonly certificateExpires: (() => Date) | undefined;
 }
 
 interface CurrentStateOptions {
-  /** Address of the public listener. */
-  readonly url: string;
   readonly facts: Facts;
   readonly vault: Vault;
   readonly keys: KeyringFollower;
@@ -117,23 +110,30 @@ export class CurrentState {
     return stored && tagOf(stored.document) === tag ? stored.document : null;
   }
 
+  /** What a list of clients and the page of a client show. */
+  #factsOf(client: Client): ClientFacts {
+    return {
+      ...{ client_id: client.client_id, name: client.name, token_mode: client.token_mode },
+      ...{ can_tokenize: client.can_tokenize, can_detokenize: client.can_detokenize },
+      ...{ can_lookup: client.can_lookup, space: client.space },
+      strings: this.#options.sampler.stringsOf(client.client_id),
+    };
+  }
+
   async #detailOf(client: Client, deadlineMs: number): Promise<ClientDetail> {
     const { vault, sampler, facts, policy } = this.#options;
     const { client_id: clientId } = client;
     const apiKeys = await vault.apiKeys.list(clientId, deadlineMs);
-    const names = RIGHTS.filter((right) => client[right]).flatMap((right) => LIMITS[right]);
+    const names = RIGHT_NAMES.filter((right) => client[right]).flatMap((right) => LIMITS_OF[right]);
     return {
-      ...{ client_id: clientId, name: client.name, token_mode: client.token_mode },
-      ...{ can_tokenize: client.can_tokenize, can_detokenize: client.can_detokenize },
-      ...{ can_lookup: client.can_lookup, space: client.space, sees: policy.seenBy(client) },
-      strings: sampler.stringsOf(clientId),
+      ...this.#factsOf(client),
+      sees: policy.seenBy(client),
       created_at: client.created_at.toISOString(),
       disabled_at: client.disabled_at?.toISOString() ?? null,
       time_to_live_s: client.time_to_live_s,
       limits: names.map((name) => ({
-        name,
-        perS: client[name] ?? facts[name],
-        isOwn: client[name] !== null,
+        ...{ name, words: `${wordsOf(name)} per second` },
+        ...{ perS: client[name] ?? facts.limits[name], isOwn: client[name] !== null },
       })),
       api_keys: apiKeys.map((one) => ({
         api_key_id: one.api_key_id,
@@ -147,38 +147,29 @@ export class CurrentState {
   }
 
   async #ask(): Promise<ConsoleState> {
-    const { url, facts, sampler, policy } = this.#options;
+    const { facts, sampler, policy, sizes } = this.#options;
     const isUp = await this.#health.isDatabaseUp();
     const deadlineMs = performance.now() + PATIENCE_MS;
     const ifUp = <T>(part: (deadlineMs: number) => Promise<T>) =>
       isUp ? part(deadlineMs).catch(() => null) : null;
     const [vault, keys, clients] = await Promise.all([
-      ifUp(() => this.#vault()),
+      ifUp(async () => ({ ...(await sizes.read()), growth: sizes.growth })),
       ifUp((deadlineMs) => this.#keys(deadlineMs)),
       ifUp((deadlineMs) => this.#clients(deadlineMs)),
     ]);
     const expiresAt = facts.certificateExpires?.();
     return {
+      ...facts.fixed,
       at: new Date().toISOString(),
-      startedAt: facts.startedAt.toISOString(),
-      serviceUrl: url,
-      version: facts.version,
-      interfaceVersion: facts.interfaceVersion,
-      database: { kind: facts.database, isUp, isSafe: sampler.isDatabaseSafe },
+      database: { kind: facts.database, isUp, isSafe: sampler.is('isDatabaseSafe') },
       license: facts.licenseDaysLeft ? { daysLeft: facts.licenseDaysLeft() } : null,
       certificate: expiresAt ? { expires_at: expiresAt.toISOString() } : null,
-      areLimitsShared: sampler.areLimitsShared,
+      areLimitsShared: sampler.is('areLimitsShared'),
       vault,
       keys: keys && { ...keys, versions: sharesOf(keys.versions, vault?.records ?? null) },
       clients,
       policy: policy.state,
-      hasAdmin: facts.hasAdmin,
     };
-  }
-
-  async #vault(): Promise<VaultState> {
-    const { sizes } = this.#options;
-    return { ...(await sizes.read()), growth: sizes.growth };
   }
 
   async #keys(deadlineMs: number): Promise<KeysState> {
@@ -227,19 +218,13 @@ export class CurrentState {
       // The vault learns of a use only after up to a minute.
       const lastUsedAt = requestsPerS ? now : (use?.last_used_at ?? null);
       return {
-        client_id: client.client_id,
-        name: client.name,
+        ...this.#factsOf(client),
         isDisabled: client.disabled_at !== null,
-        can_tokenize: client.can_tokenize,
-        can_detokenize: client.can_detokenize,
-        token_mode: client.token_mode,
         liveApiKeys: use?.liveApiKeys ?? 0,
         last_used_at: lastUsedAt?.toISOString() ?? null,
         requestsPerS,
         limitPerS: limitOf(client, facts),
-        ...{ can_lookup: client.can_lookup, space: client.space },
         sees: policy.seenInShort(client),
-        strings: sampler.stringsOf(client.client_id),
       };
     });
     states.sort(byLastUse);
@@ -250,8 +235,8 @@ export class CurrentState {
 
 /** null: one of its operations has no limit. */
 function limitOf(client: Client, facts: Facts): number | null {
-  const names = RIGHTS.filter((right) => client[right]).map((right) => LIMITS[right][0]);
-  const perS = names.map((name) => client[name] ?? facts[name]);
+  const names = RIGHT_NAMES.filter((right) => client[right]).map((right) => LIMITS_OF[right][0]);
+  const perS = names.map((name) => client[name] ?? facts.limits[name]);
   return perS.includes(0) ? null : perS.reduce((sum, one) => sum + one, 0);
 }
 
@@ -264,15 +249,13 @@ export function sharesOf(
   records: number | null,
 ): KeyVersionState[] {
   const all = versions.reduce((sum, version) => sum + (version.records ?? 0), 0);
-  let countedBefore = 0;
-  let givenBefore = 0;
+  let counted = 0;
+  const given = () => (all === 0 ? 0 : Math.round((records! * counted) / all));
   return versions.map((version) => {
     if (records === null || version.records === null) return { ...version, records: null };
-    countedBefore += version.records;
-    const given = all === 0 ? 0 : Math.round((records * countedBefore) / all);
-    const share = given - givenBefore;
-    givenBefore = given;
-    return { ...version, records: share };
+    const before = given();
+    counted += version.records;
+    return { ...version, records: given() - before };
   });
 }
 

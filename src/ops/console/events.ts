@@ -1,6 +1,7 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import type { ConsoleEvents } from '#console';
-import { Refusal } from '../server.ts';
+import { refusal } from '../errors.ts';
+import { alreadySent, type OpsContext } from '../web.ts';
 import type { CurrentState } from './current-state.ts';
 import type { Sampler } from './sampler.ts';
 
@@ -36,26 +37,21 @@ export class EventStreams {
    * @param isAllowed checked before every event, because a session may end
    * @throws Refusal for more than MAX_STREAMS
    */
-  async open(
-    request: IncomingMessage,
-    response: ServerResponse,
-    isAllowed: () => boolean,
-  ): Promise<void> {
-    if (this.#streams.size >= MAX_STREAMS) {
-      throw new Refusal(
-        503,
-        'too_many',
-        `There are already ${MAX_STREAMS} streams. Close one of them.`,
-      );
-    }
+  async open(c: OpsContext, isAllowed: () => boolean): Promise<Response> {
+    if (this.#streams.size >= MAX_STREAMS)
+      throw refusal('overloaded', `There are already ${MAX_STREAMS} streams. Close one of them.`);
+    const { incoming, outgoing: response } = c.env;
     response.writeHead(200, { 'Content-Type': 'text/event-stream', 'X-Accel-Buffering': 'no' });
-    if (request.method === 'HEAD') return void response.end();
-    const stream = { response, isAllowed };
-    this.#streams.add(stream);
-    response.once('close', () => this.#streams.delete(stream));
-    response.write(`retry: ${RETRY_MS}\n\n${eventOf('history', this.#sampler.samples)}`);
-    const state = await this.#state.read();
-    if (this.#streams.has(stream)) response.write(eventOf('state', state));
+    if (incoming.method === 'HEAD') response.end();
+    else {
+      const stream = { response, isAllowed };
+      this.#streams.add(stream);
+      response.once('close', () => this.#streams.delete(stream));
+      response.write(`retry: ${RETRY_MS}\n\n${eventOf('history', this.#sampler.samples)}`);
+      const state = await this.#state.read();
+      if (this.#streams.has(stream)) response.write(eventOf('state', state));
+    }
+    return alreadySent(c);
   }
 
   /** Ends all streams. */

@@ -1,20 +1,20 @@
-import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createRequire } from 'node:module';
 import {
   API_KEY_HEADER,
   type ClientDetail,
-  type Operation,
   PATHS,
   type PolicyDetail,
   type RecentRequestsShown,
 } from '#console';
 import { Unavailable } from '../../errors.ts';
-import { apiPages } from '../../http/openapi.ts';
+import { documentText, openApiDocument } from '../../openapi/document.ts';
+import { referenceHtml } from '../../openapi/reference.ts';
 import type { RecentRequests } from '../../service/recent-requests.ts';
-import { type Access, checkNotEmbedded, checkSameOrigin } from '../access.ts';
-import { answerJson, type OpsPage, Refusal, type Route, readToken } from '../server.ts';
+import type { Access } from '../access.ts';
+import { Refusal, refusal } from '../errors.ts';
+import type { OpsPage } from '../server.ts';
+import { type OpsApp, type OpsContext, readToken } from '../web.ts';
 import type { CurrentState } from './current-state.ts';
 import type { EventStreams } from './events.ts';
 import type { PlaygroundForwarder } from './playground-forwarder.ts';
@@ -22,6 +22,9 @@ import type { PolicyInForce } from './policy-in-force.ts';
 
 /** The page with its header, which asks for a sign-in where one is needed. */
 const REFERENCE_VIEW = '/#/reference';
+
+/** Paths without sign-in, besides pages. */
+export const OPEN: readonly string[] = [PATHS.session, '/reference'];
 
 interface ConsoleParts {
   readonly access: Access;
@@ -32,76 +35,33 @@ interface ConsoleParts {
   readonly policy: PolicyInForce;
 }
 
-/** The routes of the console, by path. */
-export function consoleRoutes(parts: ConsoleParts): Map<string, Route> {
+/** Adds the routes of the console. */
+export function addConsole(app: OpsApp, parts: ConsoleParts): void {
   const { access, state, events, playground, recent, policy } = parts;
-  const tryOut = (operation: Operation): Route => ({
-    POST: async (request, response) => {
-      checkSameOrigin(request);
-      await playground.forward(operation, request, response);
-    },
+  app.get(PATHS.state, async (c) => c.json(await state.read()));
+  app.get(PATHS.events, (c) => events.open(c, () => access.isAllowed(c)));
+  app.get(PATHS.requests, (c) => c.json(recent.newest satisfies RecentRequestsShown));
+  app.get(PATHS.client, async (c) => {
+    const client = state.client(c.req.query('id') ?? '');
+    return c.json(await found(client, 'There is no such client.'));
   });
-  const { reference: _, ...paths } = PATHS;
-  const routes: Record<(typeof paths)[keyof typeof paths], Route> = {
-    [PATHS.state]: {
-      GET: async (request, response) => {
-        checkNotEmbedded(request);
-        answerJson(response, 200, await state.read());
-      },
-    },
-    [PATHS.events]: {
-      GET: async (request, response) => {
-        checkNotEmbedded(request);
-        await events.open(request, response, () => access.isAllowed(request));
-      },
-    },
-    [PATHS.requests]: {
-      GET: async (request, response) => {
-        checkNotEmbedded(request);
-        const newest: RecentRequestsShown = recent.newest;
-        answerJson(response, 200, newest);
-      },
-    },
-    [PATHS.client]: {
-      GET: async (request, response) => {
-        checkNotEmbedded(request);
-        const id = new URLSearchParams(request.url!.split('?')[1]).get('id') ?? '';
-        answerJson(response, 200, await found(state.client(id), 'There is no such client.'));
-      },
-    },
-    [PATHS.policy]: {
-      GET: async (request, response) => {
-        checkNotEmbedded(request);
-        const { detail } = policy;
-        const document = await state.documentOf(detail);
-        answerJson(response, 200, { ...detail, document } satisfies PolicyDetail);
-      },
-    },
-    [PATHS.apiKey]: {
-      POST: async (request, response) => {
-        checkSameOrigin(request);
-        const apiKey = String(request.headers[API_KEY_HEADER.toLowerCase()] ?? '');
-        answerJson(response, 200, await found(state.clientOf(apiKey), 'No API key is this one.'));
-      },
-    },
-    [PATHS.session]: {
-      isOpen: true,
-      POST: (request, response) => signIn(access, request, response),
-      DELETE: async (request, response) => {
-        checkSameOrigin(request);
-        const forgotten = access.sessions?.end(request.headers);
-        if (forgotten !== undefined) response.setHeader('Set-Cookie', forgotten);
-        response.writeHead(204).end();
-      },
-    },
-    [PATHS.tokenize]: tryOut('tokenize'),
-    [PATHS.detokenize]: tryOut('detokenize'),
-  };
-  const reference: Route = {
-    isOpen: true,
-    GET: async (_, response) => void response.writeHead(302, { Location: REFERENCE_VIEW }).end(),
-  };
-  return new Map([...Object.entries(routes), ['/reference', reference]]);
+  app.get(PATHS.policy, async (c) => {
+    const { detail } = policy;
+    const document = await state.documentOf(detail);
+    return c.json({ ...detail, document } satisfies PolicyDetail);
+  });
+  app.post(PATHS.apiKey, async (c) => {
+    const apiKey = String(c.env.incoming.headers[API_KEY_HEADER.toLowerCase()] ?? '');
+    return c.json(await found(state.clientOf(apiKey), 'No API key is this one.'));
+  });
+  app.post(PATHS.tokenize, (c) => playground.forward('tokenize', c));
+  app.post(PATHS.detokenize, (c) => playground.forward('detokenize', c));
+  app.post(PATHS.session, (c) => signIn(access, c));
+  app.delete(PATHS.session, (c) => {
+    access.sessions?.end(c);
+    return c.body(null, 204);
+  });
+  app.get('/reference', (c) => c.redirect(REFERENCE_VIEW));
 }
 
 /** @throws Refusal */
@@ -113,29 +73,16 @@ async function found(
     if (!(error instanceof Unavailable)) throw error;
     throw new Refusal(503, 'database_unavailable', 'The database does not answer.');
   });
-  if (client === undefined) throw new Refusal(404, 'not_found', missing);
+  if (client === undefined) throw refusal('not_found', missing);
   return client;
 }
 
-async function signIn(
-  access: Access,
-  request: IncomingMessage,
-  response: ServerResponse,
-): Promise<void> {
-  checkSameOrigin(request);
-  const token = await readToken(request, 'the OPS_TOKEN');
+async function signIn(access: Access, c: OpsContext): Promise<Response> {
+  const token = await readToken(c, 'Send {"token": "..."} with the OPS_TOKEN.');
   // Without OPS_TOKEN, everybody who can connect is signed in.
-  if (access.sessions === undefined) return void response.writeHead(204).end();
-  if (!access.tries.take(request.socket.remoteAddress)) {
-    response.setHeader('Retry-After', 1);
-    throw new Refusal(429, 'too_many', 'Too many attempts to sign in. Wait a second.');
-  }
-  if (!access.isToken(token)) {
-    throw new Refusal(401, 'unauthorized', 'This is not the OPS_TOKEN of this service.');
-  }
-  const { cookie, signedIn } = access.sessions.begin(true);
-  response.setHeader('Set-Cookie', cookie);
-  answerJson(response, 200, signedIn);
+  if (access.sessions === undefined) return c.body(null, 204);
+  access.tokens!.check(token, c.env.incoming.socket.remoteAddress);
+  return c.json(access.sessions.begin(c, true));
 }
 
 /** The built page. The path holds for src/ and for dist/. */
@@ -148,10 +95,23 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
   png: 'image/png',
 };
 
+/** Files of other packages that the page uses, by their names below /assets/. */
+const PACKAGES: Readonly<Record<string, string>> = {
+  'preact.js': 'preact',
+  'preact/hooks.js': 'preact/hooks',
+  'preact/jsx-runtime.js': 'preact/jsx-runtime',
+  'uplot.js': 'uplot/dist/uPlot.esm.js',
+  'uplot.css': 'uplot/dist/uPlot.min.css',
+};
+/** A browser knows no packages, and our content policy no map of them. */
+const PACKAGE_IMPORT = /\bfrom ?(['"])((?:preact|uplot)[\w/-]*)\1/g;
+
 /** All pages that do not change, by path. */
-export function pagesOf(...facts: Parameters<typeof apiPages>): Map<string, OpsPage> {
-  const { document, reference } = apiPages(...facts);
-  return readAssets().set('/openapi.json', document).set(PATHS.reference, reference);
+export function pagesOf(...facts: Parameters<typeof openApiDocument>): Map<string, OpsPage> {
+  const page = (type: string, body: string) => ({ content_type: `${type}; charset=utf-8`, body });
+  return readAssets()
+    .set('/openapi.json', page('application/json', documentText(...facts)))
+    .set(PATHS.reference, page('text/html', referenceHtml(openApiDocument(...facts))));
 }
 
 /**
@@ -161,16 +121,20 @@ export function pagesOf(...facts: Parameters<typeof apiPages>): Map<string, OpsP
 export function readAssets(folder = FOLDER): Map<string, OpsPage> {
   const assets = new Map<string, OpsPage>();
   for (const name of namesIn(folder)) {
-    const contentType = CONTENT_TYPES[name.slice(name.lastIndexOf('.') + 1)];
+    const contentType = CONTENT_TYPES[extensionOf(name)];
     if (contentType === undefined) continue;
     const path = name === 'index.html' ? '/' : `/assets/${name}`;
     assets.set(path, asset(contentType, new URL(name, folder)));
   }
   if (assets.size === 0) return assets;
   const { resolve } = createRequire(import.meta.url);
-  assets.set('/assets/uplot.js', asset(CONTENT_TYPES.js!, resolve('uplot/dist/uPlot.esm.js')));
-  assets.set('/assets/uplot.css', asset(CONTENT_TYPES.css!, resolve('uplot/dist/uPlot.min.css')));
+  for (const [name, file] of Object.entries(PACKAGES))
+    assets.set(`/assets/${name}`, asset(CONTENT_TYPES[extensionOf(name)]!, resolve(file)));
   return assets;
+}
+
+function extensionOf(name: string): string {
+  return name.slice(name.lastIndexOf('.') + 1);
 }
 
 function namesIn(folder: URL): string[] {
@@ -182,7 +146,8 @@ function namesIn(folder: URL): string[] {
 }
 
 function asset(contentType: string, file: URL | string): OpsPage {
-  const body = readFileSync(file);
-  const etag = `"${createHash('sha256').update(body).digest('base64url')}"`;
-  return { content_type: contentType, body, etag, isOpen: true };
+  const text = readFileSync(file);
+  const isScript = contentType === CONTENT_TYPES.js;
+  const body = isScript ? text.toString().replace(PACKAGE_IMPORT, 'from $1/assets/$2.js$1') : text;
+  return { content_type: contentType, body, isOpen: true };
 }

@@ -7,16 +7,12 @@ import {
   type StringsState,
 } from '#console';
 import type { Snapshot } from '../../metrics.ts';
-import {
-  type BatchCounters,
-  type Counters,
-  countersOf,
-  type OperationCounters,
-} from './counters.ts';
+import { type Counters, countersOf } from './counters.ts';
 
 const MAX_SAMPLES = HISTORY_MS / SAMPLE_INTERVAL_MS;
 /** The rates of clients cover several intervals, because most clients call only now and then. */
 const RATE_INTERVALS = 5;
+const CLIENT = 'client.';
 
 interface Reading {
   readonly counters: Counters;
@@ -55,25 +51,27 @@ export class Sampler {
     return this.#samples;
   }
 
-  get areLimitsShared(): boolean | null {
-    return this.#readings.at(-1)?.counters.areLimitsShared ?? null;
-  }
-
-  get isDatabaseSafe(): boolean | null {
-    return this.#readings.at(-1)?.counters.isDatabaseSafe ?? null;
+  /** null: it was not measured yet. */
+  is(name: 'areLimitsShared' | 'isDatabaseSafe'): boolean | null {
+    const value = this.#readings.at(-1)?.counters.get(name);
+    return value === undefined ? null : value === 1;
   }
 
   /** Of a client since the start; null: it sent nothing under a policy with fields. */
   stringsOf(clientId: string): StringsState | null {
-    return this.#readings.at(-1)?.counters.strings.get(clientId) ?? null;
+    const counters = this.#readings.at(-1)?.counters;
+    const replaced = counters?.get(`replaced.${clientId}`);
+    const passed = counters?.get(`passed.${clientId}`);
+    if (replaced === undefined && passed === undefined) return null;
+    return { replaced: replaced ?? 0, passed: passed ?? 0 };
   }
 
   /** Requests of a client per second, over the last RATE_INTERVALS. */
   rateOf(clientId: string): number {
     const [first, last] = [this.#readings[0], this.#readings.at(-1)];
     if (first === undefined || last === undefined || first === last) return 0;
-    const countIn = ({ counters }: Reading) => counters.clients.get(clientId) ?? 0;
-    return rounded((1000 * rise(countIn(first), countIn(last))) / (last.takenMs - first.takenMs));
+    const count = riseOf(CLIENT + clientId, first.counters, last.counters);
+    return rounded((1000 * count) / (last.takenMs - first.takenMs));
   }
 
   /** The rates of a client, oldest first; empty if it has sent nothing, or is not counted alone. */
@@ -111,19 +109,17 @@ export class Sampler {
     const sample = sampleBetween(before.counters, reading.counters, Date.now(), intervalS);
     this.#samples.push(sample);
     if (this.#samples.length > MAX_SAMPLES) this.#samples.shift();
-    this.#takeClients(before.counters.clients, reading.counters.clients, intervalS);
+    this.#takeClients(before.counters, reading.counters, intervalS);
     for (const listener of this.#listeners) listener(sample);
   }
 
-  #takeClients(
-    before: ReadonlyMap<string, number>,
-    after: ReadonlyMap<string, number>,
-    intervalS: number,
-  ): void {
-    for (const [clientId, count] of after) {
+  #takeClients(before: Counters, after: Counters, intervalS: number): void {
+    for (const name of after.keys()) {
+      if (!name.startsWith(CLIENT)) continue;
+      const clientId = name.slice(CLIENT.length);
       const rates = this.#clientRates.get(clientId) ?? [];
       this.#clientRates.set(clientId, rates);
-      rates.push(rounded(rise(before.get(clientId) ?? 0, count) / intervalS));
+      rates.push(rounded(riseOf(name, before, after) / intervalS));
       if (rates.length > MAX_SAMPLES) rates.shift();
     }
   }
@@ -140,55 +136,48 @@ export function sampleBetween(
   atMs: number,
   intervalS: number,
 ): Sample {
-  const rate = (earlier: number, later: number) => rounded(rise(earlier, later) / intervalS);
-  const limited = (limit: keyof Counters['limited']) =>
-    rate(before.limited[limit], after.limited[limit]);
+  const rate = (name: string) => rounded(riseOf(name, before, after) / intervalS);
+  const operation = (name: string): OperationSample => ({
+    succeeded: rate(`${name}.succeeded`),
+    refused: rate(`${name}.refused`),
+    failed: rate(`${name}.failed`),
+    values: rate(`${name}.values`),
+    latency: latencyOf(bucketsOf(`${name}.le.`, before, after)),
+  });
+  const batch = (statement: string) => {
+    const statements = riseOf(`${statement}_count`, before, after);
+    const records = riseOf(`${statement}_sum`, before, after);
+    return statements === 0 ? null : rounded(records / statements);
+  };
   return {
     atMs,
-    tokenize: operationBetween(before.tokenize, after.tokenize, rate),
-    detokenize: operationBetween(before.detokenize, after.detokenize, rate),
-    limited: {
-      requests: limited('requests'),
-      detokenize: limited('detokenize'),
-      unknown_tokens: limited('unknown_tokens'),
-    },
-    shed: rate(before.shed, after.shed),
-    batch: {
-      insert: sizeBetween(before.insert, after.insert),
-      find: sizeBetween(before.find, after.find),
-    },
+    tokenize: operation('tokenize'),
+    detokenize: operation('detokenize'),
+    limited: rate('limited'),
+    shed: rate('shed'),
+    batch: { insert: batch('insert'), find: batch('find') },
   };
 }
 
 /** The rise of a counter. A counter that fell was reset to 0 in between. */
-export function rise(before: number, after: number): number {
-  return after < before ? after : after - before;
+function riseOf(name: string, before: Counters, after: Counters): number {
+  const [earlier, later] = [before.get(name) ?? 0, after.get(name) ?? 0];
+  return later < earlier ? later : later - earlier;
+}
+
+/** Requests by upper bound of their time in seconds, cumulative, by rising bound. */
+function bucketsOf(prefix: string, before: Counters, after: Counters): [number, number][] {
+  const names = [...after.keys()].filter((name) => name.startsWith(prefix));
+  return names
+    .map((name): [number, number] => [
+      Number(name.slice(prefix.length).replace('+Inf', 'Infinity')),
+      riseOf(name, before, after),
+    ])
+    .sort(([a], [b]) => a - b);
 }
 
 function rounded(number: number): number {
   return Math.round(number * 1000) / 1000;
-}
-
-function operationBetween(
-  before: OperationCounters,
-  after: OperationCounters,
-  rate: (earlier: number, later: number) => number,
-): OperationSample {
-  const requests = [...after.buckets].map(
-    ([boundS, count]) => [boundS, rise(before.buckets.get(boundS) ?? 0, count)] as const,
-  );
-  return {
-    succeeded: rate(before.succeeded, after.succeeded),
-    refused: rate(before.refused, after.refused),
-    failed: rate(before.failed, after.failed),
-    values: rate(before.values, after.values),
-    latency: latencyOf(requests.toSorted(([a], [b]) => a - b)),
-  };
-}
-
-function sizeBetween(before: BatchCounters, after: BatchCounters): number | null {
-  const statements = rise(before.statements, after.statements);
-  return statements === 0 ? null : rounded(rise(before.records, after.records) / statements);
 }
 
 /** @param buckets cumulative: [bound in seconds, requests up to it], by rising bound */

@@ -1,4 +1,5 @@
-import type { Client, LimitName } from '../../types.ts';
+import type { Client, DefaultLimits, LimitColumn } from '../../client-settings.ts';
+import type { LimitName } from '../../types.ts';
 import {
   afterwards,
   atMostWhole,
@@ -11,14 +12,6 @@ import {
 import { LookUps } from './look-ups.ts';
 
 export type ClientOperation = 'tokenize' | 'detokenize' | 'lookup';
-
-/** Limits a second for clients without their own; 0: no limit. */
-interface DefaultLimits {
-  readonly requests: number;
-  readonly detokenize: number;
-  readonly lookup: number;
-  readonly unknownTokens: number;
-}
 
 /** A client's limit, as reported to callers. */
 export interface Quota {
@@ -205,21 +198,14 @@ export function isAllowed(client: Client, operation: ClientOperation): boolean {
 }
 
 function limitsOf(client: Client, defaults: DefaultLimits): Limits {
-  const { client_id: clientId } = client;
+  const limit = (name: LimitName, column: LimitColumn, bucket = '', burstS = 1) =>
+    limitOf(name, client.client_id + bucket, client[column] ?? defaults[column], burstS);
   // This bucket is named by the id alone. Older nodes that share the Redis use that name.
-  const tokenize = limitOf('requests', clientId, client.rate_limit ?? defaults.requests, 1);
-  const detokenize = limitOf(
-    'detokenize',
-    `${clientId}:detokenize`,
-    client.detokenize_limit ?? defaults.detokenize,
-    1,
-  );
-  const lookup = limitOf('lookup', `${clientId}:lookup`, client.lookup_limit ?? defaults.lookup, 1);
-  const unknownTokens = limitOf(
-    'unknown_tokens',
-    `${clientId}:unknown`,
-    client.unknown_token_limit ?? defaults.unknownTokens,
-    UNKNOWN_TOKENS_BURST_S,
+  const tokenize = limit('requests', 'rate_limit');
+  const detokenize = limit('detokenize', 'detokenize_limit', ':detokenize');
+  const lookup = limit('lookup', 'lookup_limit', ':lookup');
+  const unknownTokens = limit(
+    ...(['unknown_tokens', 'unknown_token_limit', ':unknown', UNKNOWN_TOKENS_BURST_S] as const),
   );
   const quotas = {
     tokenize: quotasOf(tokenize),

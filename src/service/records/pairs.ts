@@ -1,9 +1,11 @@
 import type { Draws, Keyring } from '../../crypto/keyring.ts';
-import { isScopeName, SCOPE_NAMES, type Scope, scopeOf } from '../../crypto/scope.ts';
+import { type Scope, scopeOf } from '../../crypto/scope.ts';
 import type { Kind, PolicyRules } from '../../policy/rules.ts';
 import type { Drawn } from '../../shape/token.ts';
 import {
   DEFAULT_SPACE,
+  isScopeName,
+  SCOPE_NAMES,
   type Token,
   type TokenFingerprint,
   type Value,

@@ -1,3 +1,4 @@
+import type { TokenMode, TokenTerms } from '../../client-settings.ts';
 import {
   CallerError,
   type CallerErrorCode,
@@ -9,14 +10,7 @@ import type { VaultOptions } from '../../options.ts';
 import type { Policy } from '../../policy/policy.ts';
 import type { Kind, PolicyRules } from '../../policy/rules.ts';
 import type { Viewer } from '../../policy/viewer.ts';
-import {
-  DEFAULT_KIND,
-  DEFAULT_SPACE,
-  type Token,
-  type TokenMode,
-  type TokenTerms,
-  type Value,
-} from '../../types.ts';
+import { DEFAULT_KIND, DEFAULT_SPACE, type Token, type Value } from '../../types.ts';
 import type { KeySnapshot } from '../keys/keyring-follower.ts';
 
 /** The data that a vault thread starts with. */

@@ -1,7 +1,8 @@
+import type { TokenTerms } from '../../client-settings.ts';
 import { scopeOf } from '../../crypto/scope.ts';
 import type { Policy } from '../../policy/policy.ts';
 import { type Kind, PolicyRules } from '../../policy/rules.ts';
-import { DEFAULT_KIND, type TokenTerms, type Value } from '../../types.ts';
+import { DEFAULT_KIND, type Value } from '../../types.ts';
 import type { Visibility } from '../detokenizer.ts';
 import type { ValueTerms } from '../tokenizer.ts';
 import {

@@ -1,9 +1,10 @@
 import { Worker } from 'node:worker_threads';
+import type { TokenTerms } from '../../client-settings.ts';
 import { CallerError } from '../../errors.ts';
 import type { Kind } from '../../policy/rules.ts';
 import type { Viewer } from '../../policy/viewer.ts';
 import { monotonicMs, REQUEST_PATIENCE_MS } from '../../timeouts.ts';
-import { DEFAULT_KIND, type Token, type TokenTerms, type Value } from '../../types.ts';
+import { DEFAULT_KIND, type Token, type Value } from '../../types.ts';
 import type { KeySnapshot } from '../keys/keyring-follower.ts';
 import { CONTROL_CONNECTIONS } from '../pools.ts';
 import { mostValueBytes } from '../value-bytes.ts';

@@ -1,0 +1,273 @@
+import { useRef } from 'preact/hooks';
+import { Act, act, type Step } from './act.tsx';
+import { clientAddress, date, plural } from './format.ts';
+import { Command, Field } from './parts.tsx';
+import type { ApiKeyState, ClientDetail } from './protocol.ts';
+import { Refused } from './send.ts';
+
+const path = (...parts: string[]) => `/${parts.map(encodeURIComponent).join('/')}`;
+const textOf = (form: FormData, name: string) => String(form.get(name)).trim();
+
+/** Says in these words that an answer has this status. */
+async function said<T>(asked: Promise<T>, status: number, words: string): Promise<T> {
+  return asked.catch((error: Refused) => {
+    throw error.status === status ? new Refused(status, words) : error;
+  });
+}
+
+const CAN = {
+  can_tokenize: 'Tokenize',
+  can_detokenize: 'Detokenize: its API keys turn tokens back into values',
+  can_lookup: 'Look up: it finds tokens by value',
+} as const;
+const RIGHTS = Object.keys(CAN) as (keyof typeof CAN)[];
+
+export function MakeClient() {
+  const fields = (
+    <>
+      <Field label="Name" name="name" required />
+      <fieldset>
+        <legend>It may</legend>
+        {RIGHTS.map((right) => (
+          <label class="check" key={right}>
+            <input type="checkbox" name={right} defaultChecked={right === 'can_tokenize'} />
+            {CAN[right]}
+          </label>
+        ))}
+      </fieldset>
+      <Field label="Space" name="space" note="Empty: the default space." />
+    </>
+  );
+  const go = async (form: FormData) => {
+    const [name, space] = [textOf(form, 'name'), textOf(form, 'space')];
+    if (!RIGHTS.some((right) => form.has(right))) throw new Refused(0, 'Choose what it may do.');
+    const rights = Object.fromEntries(RIGHTS.map((right) => [right, form.has(right)]));
+    const isNew = { 'If-None-Match': '*' };
+    const making = act<ClientDetail>('PUT', path('clients', name), { ...rights, space }, isNew);
+    const { client_id: id } = await said(making, 412, `There is a client ${name} already.`);
+    return { done: [`Made ${id}. `, <a href={clientAddress(id)}>Issue an API key for it</a>, '.'] };
+  };
+  const begin = (): Step => ({
+    ...{ title: 'Make a client?', fields, verb: 'Make the client', go },
+    lines: ['It has no API key yet. Its space never changes.'],
+  });
+  return <Act name="Make a client…" begin={begin} />;
+}
+
+export function DisableClient({ client }: { client: ClientDetail }) {
+  const { client_id: id, name, disabled_at: disabledAt } = client;
+  const isDisabled = disabledAt !== null;
+  const verb = isDisabled ? 'Enable' : 'Disable';
+  const means = isDisabled
+    ? 'Its API keys work again, except those that are revoked or have expired.'
+    : 'Whoever sends one of its API keys gets 401. Its tokens stay, and you can enable it again.';
+  const begin = (): Step => ({
+    title: `${verb} “${name}”?`,
+    lines: [means, `All nodes follow within 5 s. Its id is ${id}.`],
+    verb: `${verb} the client`,
+    isDanger: !isDisabled,
+    go: async () => {
+      await act('PATCH', path('clients', id), { disabled: !isDisabled });
+      return { done: `“${name}” is ${verb.toLowerCase()}d, on all nodes within 5 s.` };
+    },
+  });
+  return <Act name={`${verb}…`} begin={begin} />;
+}
+
+const LIVES = [
+  ['90', '90 days'],
+  ['30', '30 days'],
+  ['365', '1 year'],
+  ['0', 'no end'],
+] as const;
+const DAY_MS = 86_400_000;
+
+export function IssueApiKey({ client: { client_id: id, name } }: { client: ClientDetail }) {
+  const fields = (
+    <Field as="select" label="Valid for" name="days">
+      {LIVES.map(([days, words]) => (
+        <option value={days} key={days}>
+          {words}
+        </option>
+      ))}
+    </Field>
+  );
+  const go = async (form: FormData) => {
+    const endsMs = Date.now() + Number(form.get('days')) * DAY_MS;
+    const isEndless = form.get('days') === '0';
+    const body = { expires_at: isEndless ? null : new Date(endsMs).toISOString() };
+    const issuing = act<Record<'api_key' | 'api_key_id', string>>(
+      ...(['POST', path('clients', id, 'api-keys'), body] as const),
+    );
+    const { api_key: apiKey, api_key_id: keyId } = await issuing;
+    const until = isEndless ? 'It never ends.' : `It ends ${date(endsMs)}.`;
+    const words = `${keyId} is issued. ${until} Copy the API key now: nobody can show it again.`;
+    return { done: [words, <Command label="API key" of="the API key" text={apiKey} />] };
+  };
+  const begin = (): Step => ({
+    ...{ title: `Issue an API key of “${name}”?`, fields, verb: 'Issue the API key', go },
+    lines: [`Whoever has it may do what ${id} may do.`, 'It is shown only once.'],
+  });
+  return <Act name="Issue an API key…" begin={begin} />;
+}
+
+export function RevokeApiKey({ of, apiKey }: { of: string; apiKey: ApiKeyState }) {
+  const { api_key_id: id, created_at: createdAt, last_used_at: usedAt } = apiKey;
+  const used = usedAt === null ? 'never' : date(Date.parse(usedAt));
+  const begin = (): Step => ({
+    title: `Revoke ${id} of “${of}”?`,
+    lines: [
+      `Issued ${date(Date.parse(createdAt))}; last use: ${used}.`,
+      'Whoever sends it gets 401 within 5 s. This cannot be undone.',
+    ],
+    verb: 'Revoke the API key',
+    isDanger: true,
+    go: async () => {
+      await act('DELETE', path('api-keys', id));
+      return { done: `${id} is revoked. It stops working within 5 s.` };
+    },
+  });
+  return <Act name="Revoke…" of={id} begin={begin} />;
+}
+
+interface PolicyCheck {
+  readonly is_valid: boolean;
+  readonly mistakes: readonly { line: number; column: number; text: string }[];
+  readonly changes: readonly { what: string; before: string | null; after: string | null }[];
+  readonly consequences: readonly string[];
+}
+
+const MAX_CHANGES = 12;
+
+function linesOf(changes: PolicyCheck['changes']): string[] {
+  if (changes.length === 0) return ['No kind, field or right changes.'];
+  const lines = changes.slice(0, MAX_CHANGES).map(({ what, before, after }) => {
+    if (after === null) return `− ${what}: ${before}`;
+    return before === null ? `+ ${what}: ${after}` : `${what}: ${after} (was: ${before})`;
+  });
+  const more = changes.length - MAX_CHANGES;
+  return more > 0 ? [...lines, `And ${plural(more, 'more change')}.`] : lines;
+}
+
+/** null: there is none, or it cannot be read. */
+function policyInForce(): Promise<{ version: number; document: string } | null> {
+  return act<{ version: number; document: string }>('GET', '/policy').catch(() => null);
+}
+
+/** @throws Refused with the mistakes of the document */
+async function checked(document: string, applied: () => void): Promise<Step> {
+  const check = await act<PolicyCheck>('POST', '/policy/check', { document });
+  const mistakes = check.mistakes.map(({ line, column, text }) => `${line}:${column}: ${text}`);
+  if (!check.is_valid) throw new Refused(0, mistakes.join('\n'));
+  const before = (await policyInForce())?.version ?? 0;
+  const { changes, consequences } = check;
+  return {
+    title: `Apply this policy as version ${before + 1}?`,
+    warnings: consequences,
+    lines: [...linesOf(changes), 'All nodes use it within 5 s.'],
+    verb: 'Apply the policy',
+    isDanger: consequences.length > 0,
+    go: async () => {
+      const seen: Record<string, string> =
+        before === 0 ? { 'If-None-Match': '*' } : { 'If-Match': `"${before}"` };
+      const body = { document, confirmed: consequences };
+      const { version, is_new: isNew } = await said(
+        act<{ version: number; is_new: boolean }>('PUT', '/policy', body, seen),
+        412,
+        'Somebody else has applied a policy just now. Look at it, then apply yours again.',
+      );
+      applied();
+      if (!isNew) return { done: `Version ${version} is this document already.` };
+      return { done: `Version ${version} is in force on all nodes within 5 s.` };
+    },
+  };
+}
+
+const NOTHING = { started: '', text: '' };
+
+export function ApplyPolicy() {
+  /** What was typed stays when the dialog is closed. */
+  const draft = useRef(NOTHING);
+  // Who changes a policy starts with the one in force: a document that is shorter takes away.
+  const begin = async (): Promise<Step> => {
+    const inForce = (await policyInForce())?.document ?? '';
+    const { started, text } = draft.current;
+    if (text === '' || text === started) draft.current = { started: inForce, text: inForce };
+    return {
+      title: 'Apply a policy',
+      fields: (
+        <Field
+          as="textarea"
+          label="Policy"
+          name="document"
+          note="YAML or JSON, as for standin policy apply."
+          required
+          rows={16}
+          defaultValue={draft.current.text}
+          onInput={({ currentTarget }) => {
+            draft.current = { ...draft.current, text: currentTarget.value };
+          }}
+        />
+      ),
+      verb: 'Look what changes',
+      go: () =>
+        checked(draft.current.text, () => {
+          draft.current = NOTHING;
+        }),
+    };
+  };
+  return <Act name="Apply a policy…" begin={begin} />;
+}
+
+interface Forgotten {
+  readonly known: number;
+  readonly already_forgotten: number;
+  readonly unknown: readonly string[];
+  readonly not_searched: readonly string[];
+}
+
+export function Forget({ space }: { space: string }) {
+  const where = space === '' ? 'the default space' : `the space ${space}`;
+  const fields = (
+    <>
+      <Field
+        as="textarea"
+        label="Values, one a line"
+        name="values"
+        rows={4}
+        note="All tokens that were ever drawn from them, under every kind."
+      />
+      <Field as="textarea" label="Tokens, one a line" name="tokens" rows={4} />
+    </>
+  );
+  const go = async (form: FormData): Promise<Step> => {
+    const inLines = (name: string) =>
+      String(form.get(name))
+        .split(/\r?\n/)
+        .filter((line) => line !== '');
+    const request = { values: inLines('values'), tokens: inLines('tokens'), space };
+    if (request.values.length + request.tokens.length === 0)
+      throw new Refused(0, 'Type what to forget.');
+    const found = await act<Forgotten>('POST', '/forget', { ...request, dry_run: true });
+    const unknown = found.unknown.length === 0 ? 'none' : found.unknown.join(', ');
+    return {
+      title: `Forget ${plural(found.known, 'value')} for ever?`,
+      lines: [
+        `Their tokens are unknown from then on, to every client of ${where}. Forgotten before: ${found.already_forgotten}. Not known to this vault: ${unknown}.`,
+        ...found.not_searched.map((part) => `Not searched: ${part}.`),
+        'This cannot be undone. Older backups still have the values.',
+      ],
+      verb: `Forget ${plural(found.known, 'value')}`,
+      isDanger: true,
+      go: async () => {
+        const done = await act<Forgotten>('POST', '/forget', request);
+        const before = `Forgotten before: ${done.already_forgotten}.`;
+        return { done: `Forgotten: ${done.known}. ${before}` };
+      },
+    };
+  };
+  const begin = (): Step => ({
+    ...{ title: `Forget values of ${where}`, fields, verb: 'Look what is known', go },
+  });
+  return <Act name="Forget values…" begin={begin} />;
+}

@@ -1,0 +1,181 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import uPlot from 'uplot';
+import { clock } from './format.ts';
+import type { Children } from './parts.tsx';
+import { color, themeShown } from './theme.ts';
+
+/** A line. `color` is its number among the stylesheet's colors (--series-1 and so on). */
+export interface Line {
+  readonly label: string;
+  readonly color: number;
+  /** Lengths of dashes and gaps in px, for readers who cannot tell the colors apart. */
+  readonly dash?: readonly number[];
+}
+
+interface ChartProps {
+  readonly title: string;
+  /** Unit of the numbers, for the title: "a second", "ms". */
+  readonly unit: string;
+  readonly lines: readonly Line[];
+  readonly format: (value: number | null) => string;
+  /** Charts of one group share the cursor. */
+  readonly group: string;
+  /** Whether the vertical axis begins at 0. Default: yes. */
+  readonly isFromZero?: boolean;
+  /** Unix times in s, then a column for each line. The chart is drawn again if this is another. */
+  readonly data: uPlot.AlignedData;
+  /** Unix times in s of the left and the right edge. */
+  readonly range: [number, number];
+  /** Shown instead of an empty chart; '' if there is data. */
+  readonly nothing: string;
+  /** For screen readers. */
+  readonly words: string;
+  readonly isStale?: boolean;
+  readonly children?: Children;
+}
+
+const HEIGHT_PX = 176;
+const FONT = '11px system-ui, sans-serif';
+/** Room for a label, in the widest of the usual fonts 51 px with seconds and 32 px without. */
+const SECONDS_LABEL_PX = 64;
+const MINUTES_LABEL_PX = 44;
+
+/** A live chart with its legend. */
+export function Chart(props: ChartProps) {
+  const { title, unit, lines, format, data, nothing, words, isStale, children } = props;
+  const canvas = useRef<HTMLDivElement>(null);
+  const latest = useRef(props);
+  latest.current = props;
+  const drawn = useRef<uPlot | undefined>(undefined);
+  /** The index under the cursor. */
+  const [index, setIndex] = useState<number | null>(null);
+  useEffect(() => {
+    const element = canvas.current!;
+    const fit = () => {
+      const width = Math.floor(element.clientWidth);
+      if (width === 0) return;
+      if (drawn.current) drawn.current.setSize({ width, height: HEIGHT_PX });
+      else drawn.current = plot(element, width, latest, setIndex);
+    };
+    const observer = new ResizeObserver(fit);
+    observer.observe(element);
+    return () => {
+      observer.disconnect();
+      drawn.current?.destroy();
+    };
+  }, []);
+  useEffect(() => drawn.current?.setData(data), [data, themeShown()]);
+  const at = index ?? data[0].length - 1;
+  const timeS = index === null ? undefined : data[0][index];
+  return (
+    <section class={isStale ? 'card chart stale' : 'card chart'} aria-label={title}>
+      <header>
+        <h2>
+          {title}
+          <small>{unit}</small>
+        </h2>
+        <span class="chart-time">{timeS === undefined ? '' : clock(timeS * 1_000)}</span>
+        <ul class="legend">
+          {lines.map((line, i) => (
+            <li key={line.label}>
+              <i style={swatchOf(line)} />
+              {line.label}
+              <b>{format(data[i + 1]?.[at] ?? null)}</b>
+            </li>
+          ))}
+        </ul>
+      </header>
+      <div class="plot">
+        <div class="canvas" role="img" aria-label={words} ref={canvas} />
+        {nothing && <p class="nothing">{nothing}</p>}
+      </div>
+      {children}
+    </section>
+  );
+}
+
+function plot(
+  element: HTMLElement,
+  width: number,
+  latest: { readonly current: ChartProps },
+  setIndex: (index: number | null) => void,
+): uPlot {
+  const { group, lines, format, data } = latest.current;
+  const options: uPlot.Options = {
+    width,
+    height: HEIGHT_PX,
+    // Room for half of a time label beyond the edge.
+    padding: [8, SECONDS_LABEL_PX / 2, 0, 0],
+    legend: { show: false },
+    cursor: { sync: { key: group }, y: false, drag: { x: false, y: false }, points: POINTS },
+    hooks: { setCursor: [({ cursor }) => setIndex(cursor.idx ?? null)] },
+    scales: {
+      x: { range: () => latest.current.range },
+      y: { range: (_, low, high) => rise(low, high, latest.current.isFromZero) },
+    },
+    axes: [timeAxis(), valueAxis(format)],
+    series: [{}, ...lines.map(seriesOf)],
+  };
+  return new uPlot(options, data, element);
+}
+
+/** Range of the vertical axis: some room above the highest value, and never empty. */
+function rise(lowest: number | null, highest: number | null, isFromZero = true): [number, number] {
+  const floor = isFromZero ? 0 : (lowest ?? 0);
+  const top = highest === null || highest <= floor ? floor + 1 : highest;
+  return [floor, top + (top - floor) * 0.1];
+}
+
+const POINTS = { size: 7, fill: () => color('--surface') };
+
+function swatchOf({ color, dash: [length = 0] = [] }: Line) {
+  const style = length === 0 ? 'solid' : length > 3 ? 'dashed' : 'dotted';
+  return { borderTop: `3px ${style} var(--series-${color})` };
+}
+
+/** Tints the area of the first line, which is the subject of the chart. */
+function seriesOf(line: Line, i: number): uPlot.Series {
+  const stroke = () => color(`--series-${line.color}`);
+  return {
+    label: line.label,
+    width: 1.75,
+    stroke,
+    ...(i === 0 && { fill: () => stroke().replace(')', ', 0.1)') }),
+    ...(line.dash && { dash: [...line.dash] }),
+    points: { show: true, size: 5, fill: stroke, filter: alone },
+    spanGaps: false,
+  };
+}
+
+/** Values without a neighbor: no line would show them. */
+function alone({ data }: uPlot, line: number): number[] {
+  const values = data[line]!;
+  const isThere = (at: number) => typeof values[at] === 'number';
+  return [...values.keys()].filter((i) => isThere(i) && !isThere(i - 1) && !isThere(i + 1));
+}
+
+const AXIS = { stroke: () => color('--muted'), font: FONT };
+
+function timeAxis(): uPlot.Axis {
+  return {
+    ...{ ...AXIS, size: 28, gap: 4, grid: { show: false } },
+    space: (_, __, beginS, endS, widthPx) => timeSpace((30 * widthPx) / (endS - beginS)),
+    ticks: { stroke: () => color('--grid'), width: 1, size: 4 },
+    values: (_, times, __, ___, stepS) =>
+      times.map((timeS) => clock(timeS * 1_000).slice(0, stepS < 60 ? 8 : 5)),
+  };
+}
+
+/** Steps of 30 s, the longest with seconds in their labels, are used only if these have room. */
+function timeSpace(halfMinutePx: number): number {
+  if (halfMinutePx >= SECONDS_LABEL_PX) return SECONDS_LABEL_PX;
+  return Math.max(MINUTES_LABEL_PX, halfMinutePx + 1);
+}
+
+function valueAxis(format: (value: number) => string): uPlot.Axis {
+  return {
+    ...{ ...AXIS, size: 58, gap: 6, space: 30, ticks: { show: false } },
+    grid: { stroke: () => color('--grid'), width: 1 },
+    values: (_, values) => values.map((value) => format(value)),
+  };
+}

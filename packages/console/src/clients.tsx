@@ -1,0 +1,109 @@
+import { useState } from 'preact/hooks';
+import { MakeClient } from './acts.tsx';
+import { useLatest } from './answer.ts';
+import { arrange, clicked, isSortable, type Order } from './client-order.ts';
+import { feed } from './feed.ts';
+import { ago, clientAddress, date, limitShown, plural, rightsOf, si, whole } from './format.ts';
+import { Badge, Bar, type Column, Filter, Id, RightMark, Share, Table } from './parts.tsx';
+import type { ClientState, ClientsState, Right } from './protocol.ts';
+
+/** The clients, with their last use and their rate. */
+export function Clients() {
+  const [filter, setFilter] = useState('');
+  const [order, setOrder] = useState<Order>({ column: 'Last use', isDescending: true });
+  const { state } = feed;
+  const { known } = useLatest(state?.clients);
+  const shown = arrange(known?.shown ?? [], filter, order);
+  const isUnknown = state !== null && state.clients === null;
+  const note = isUnknown
+    ? 'Not known at the moment: the database does not answer.'
+    : known && countOf(shown.length, known);
+  const columns = columnsOf(known?.shown ?? []).map((column) => {
+    if (column === false || !isSortable(column[0])) return column;
+    const [head, cell] = column;
+    const sort = () => setOrder(clicked(head, order));
+    const title = (
+      <button type="button" class="sort" onClick={sort}>
+        {head}
+      </button>
+    );
+    const direction = order.isDescending ? 'descending' : 'ascending';
+    return [head, cell, title, head === order.column ? direction : undefined] as const;
+  });
+  return (
+    <>
+      <Bar title="Clients" note={note}>
+        <MakeClient />
+        <Filter name="Filter" hint="Name, client_id or space" text={filter} change={setFilter} />
+      </Bar>
+      <section class={isUnknown ? 'card stale' : 'card'} aria-label="Clients">
+        <Table columns={columns} rows={shown} keyOf={({ client_id: id }) => id} />
+      </section>
+    </>
+  );
+}
+
+function columnsOf(all: readonly ClientState[]): (Column<ClientState> | false)[] {
+  const hasPolicy = feed.state?.policy.version !== 0;
+  const hasSpaces = all.some(({ space }) => space !== '');
+  return [
+    ['Client', (one) => <ClientName {...one} />],
+    hasSpaces && ['Space', ({ space }) => space || '–'],
+    ['Allowed to', rightsOf],
+    hasPolicy && ['Sees', (one) => <Seen {...one} />],
+    hasPolicy && ['In clear', ({ strings }) => (strings === null ? '–' : whole(strings.passed))],
+    ['Tokens', ({ token_mode: mode }) => mode],
+    ['API keys', ({ liveApiKeys }) => liveApiKeys],
+    ['Last use', (one) => <LastUse {...one} />],
+    ['Requests per second', (one) => <Rate {...one} />],
+  ];
+}
+
+function ClientName({ client_id: id, name, isDisabled }: ClientState) {
+  return (
+    <>
+      <span class="inline client-name">
+        <a href={clientAddress(id)}>{name}</a>
+        {isDisabled && <Badge level="bad">disabled</Badge>}
+      </span>
+      <Id id={id} of={`the client_id of ${name}`} />
+    </>
+  );
+}
+
+const EVERYTHING: Record<Right, string> = {
+  full: 'everything',
+  masked: 'everything masked',
+  none: 'nothing',
+};
+
+/** What a client sees of the kinds, each right on a line of its own. */
+function Seen({ sees }: ClientState) {
+  if (sees === null) return '–';
+  if (sees.length === 1) return EVERYTHING[sees[0]!.right];
+  return sees.map(({ right, kinds, others }) => (
+    <div key={right}>
+      <RightMark right={right} />
+      {` ${kinds.join(', ')}${others === 0 ? '' : ` and ${others} more`}`}
+    </div>
+  ));
+}
+
+function LastUse({ last_used_at: usedAt }: ClientState) {
+  if (usedAt === null) return 'never';
+  const usedMs = Date.parse(usedAt);
+  return <span title={date(usedMs)}>{ago(feed.nowMs - usedMs)}</span>;
+}
+
+function Rate({ limitPerS, requestsPerS }: ClientState) {
+  const limit = limitPerS === null ? ', no limit' : ` of ${limitShown(limitPerS)}`;
+  const share = limitPerS === null ? null : (requestsPerS ?? 0) / Math.max(limitPerS, 1);
+  return <Share share={share} text={si(requestsPerS) + limit} />;
+}
+
+function countOf(shown: number, { shown: known, others }: ClientsState): string {
+  if (known.length === 0) return 'No client yet: standin client create';
+  const more = others === 0 ? '' : `; ${plural(others, 'further client')} not shown`;
+  const all = plural(known.length, 'client');
+  return shown === known.length ? all + more : `${whole(shown)} of ${all}${more}`;
+}

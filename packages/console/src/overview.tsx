@@ -1,0 +1,236 @@
+import { useMemo, useState } from 'preact/hooks';
+import { Chart, type Line } from './chart.tsx';
+import { feed } from './feed.ts';
+import { countedText, duration, ms, recordsText, si, whole } from './format.ts';
+import { checksOf } from './health.ts';
+import { Bar, Choices, Command, Facts, Table, type Tile, Tiles, Unseen } from './parts.tsx';
+import type { ConsoleState, Latency, Sample } from './protocol.ts';
+import {
+  columnsOf,
+  type Figures,
+  figuresOf,
+  hasRequests,
+  type Pick,
+  requestsOf,
+} from './samples.ts';
+
+const MINUTES = [1, 5, 15] as const;
+const MINUTE_MS = 60_000;
+
+/** The traffic of the last minutes, and the health of the service. */
+export function Overview() {
+  const [chosen, choose] = useState(1);
+  const { samples, state, nowMs } = feed;
+  const windowMs = MINUTES[chosen]! * MINUTE_MS;
+  const shown = useMemo(() => samples.window(windowMs), [samples.last, windowMs]);
+  const isIdle = state !== null && !hasRequests(samples.window(15 * MINUTE_MS));
+  const names = MINUTES.map((minutes) => `${minutes} min`);
+  return (
+    <>
+      <Bar title="Overview">
+        <Choices legend="Time shown" names={names} chosen={chosen} choose={choose} />
+      </Bar>
+      <Tiles tiles={tilesOf(samples.last, state)} />
+      {isIdle && <FirstSteps {...state} />}
+      <div class="charts">
+        {PLOTS.map((plot) => (
+          <TrafficChart key={plot.title} plot={plot} samples={shown} windowMs={windowMs} />
+        ))}
+      </div>
+      <section class="card">
+        <h2>Service</h2>
+        {state && (
+          <Facts
+            facts={[
+              ...checksOf(state, nowMs),
+              ['Uptime', duration(nowMs - Date.parse(state.startedAt))],
+              ['API version', state.interfaceVersion],
+            ]}
+          />
+        )}
+      </section>
+    </>
+  );
+}
+
+function tilesOf(last: Sample | undefined, state: ConsoleState | null): Tile[] {
+  const vault = state?.vault;
+  const records: Tile = vault
+    ? ['Records', recordsText(vault.records, vault.isEstimate), countedText(vault)]
+    : state
+      ? ['Records', '–', 'not known']
+      : ['Records'];
+  if (last === undefined) return [...TILES.map((label): Tile => [label]), records];
+  const { tokenize, detokenize } = last;
+  const pair =
+    (label: string, [one, other] = ['tokenize', 'detokenize']) =>
+    (a: number, b: number) =>
+      [label, si(a + b), `${one} ${si(a)} · ${other} ${si(b)}`] as const;
+  const quantiles = [tokenize.latency?.p99_ms, detokenize.latency?.p99_ms];
+  const known = quantiles.filter((value) => value !== undefined);
+  // The larger of the two is the number above.
+  const note = `tokenize ${ms(quantiles[0])} · detokenize ${ms(quantiles[1])}`;
+  return [
+    pair(TILES[0])(requestsOf(tokenize), requestsOf(detokenize)),
+    pair(TILES[1])(tokenize.values, detokenize.values),
+    [TILES[2], known.length === 0 ? '–' : ms(Math.max(...known)), note],
+    pair(TILES[3], ['refused', 'failed'])(both(last, 'refused'), both(last, 'failed')),
+    records,
+  ];
+}
+
+const TILES = [
+  'Requests per second',
+  'Values per second',
+  'Slowest 1 % of requests',
+  'Refused and failed per second',
+] as const;
+
+function both({ tokenize, detokenize }: Sample, count: 'refused' | 'failed'): number {
+  return tokenize[count] + detokenize[count];
+}
+
+/** Shows a command for a first request while the service has none. */
+function FirstSteps({ serviceUrl }: ConsoleState) {
+  const url = new URL(serviceUrl);
+  // A service that listens on all addresses listens on that of this page, too.
+  if (['0.0.0.0', '[::]'].includes(url.hostname)) url.hostname = location.hostname;
+  const text = `curl ${url.origin}/api/v1/tokenize \\
+  -H "Authorization: Bearer $STANDIN_API_KEY" \\
+  -H 'Content-Type: application/json' \\
+  -d '{"data":{"name":"Jane Doe"}}'`;
+  return (
+    <section class="card">
+      <h2>No requests in the last 15 minutes</h2>
+      <p>
+        The charts begin with the first one. Send it with an API key, or use the{' '}
+        <a href="#/playground">playground</a>.
+      </p>
+      <Command label="Command that sends a request" of="the command" text={text} />
+    </section>
+  );
+}
+
+interface TrafficPlot {
+  readonly title: string;
+  readonly unit: string;
+  readonly format: (value: number | null) => string;
+  readonly lines: readonly (Line & { readonly pick: Pick })[];
+  /** The text for a chart without data. */
+  readonly nothing: string;
+  /** Times and sizes have no total, rates have one. */
+  readonly hasTotal?: boolean;
+}
+
+const DASHED = [6, 4];
+const DOTTED = [2, 3];
+
+const line = (label: string, color: number, pick: Pick, dash?: readonly number[]) => ({
+  ...{ label, color, pick },
+  ...(dash && { dash }),
+});
+
+/** @param color that of the operation in all charts */
+const latencyOf = (name: 'tokenize' | 'detokenize', color: number): TrafficPlot => {
+  const quantile = (which: keyof Latency) => (sample: Sample) =>
+    sample[name].latency?.[which] ?? null;
+  return {
+    title: `Latency of ${name}`,
+    unit: '50, 95 and 99 % were faster',
+    format: ms,
+    nothing: 'No requests in this time',
+    lines: [
+      line('p50', color, quantile('p50_ms'), DOTTED),
+      line('p95', color, quantile('p95_ms'), DASHED),
+      line('p99', color, quantile('p99_ms')),
+    ],
+  };
+};
+
+const PLOTS: readonly TrafficPlot[] = [
+  {
+    ...{ title: 'Requests', unit: 'per second', format: si, hasTotal: true },
+    nothing: 'No requests in this time',
+    lines: [
+      line('tokenize', 1, ({ tokenize }) => requestsOf(tokenize)),
+      line('detokenize', 2, ({ detokenize }) => requestsOf(detokenize), DASHED),
+    ],
+  },
+  {
+    ...{ title: 'Values', unit: 'per second', format: si, hasTotal: true },
+    nothing: 'No values in this time',
+    lines: [
+      line('tokenized', 1, ({ tokenize }) => tokenize.values),
+      line('restored', 2, ({ detokenize }) => detokenize.values, DASHED),
+    ],
+  },
+  latencyOf('tokenize', 1),
+  latencyOf('detokenize', 2),
+  {
+    ...{ title: 'Refused and failed', unit: 'requests per second', format: si, hasTotal: true },
+    nothing: 'Nothing was refused, nothing failed',
+    lines: [
+      line('refused', 5, (sample) => both(sample, 'refused')),
+      line('failed', 4, (sample) => both(sample, 'failed')),
+      line('by limit', 5, ({ limited }) => limited, DASHED),
+      line('overload', 5, ({ shed }) => shed, DOTTED),
+    ],
+  },
+  {
+    ...{ title: 'Records per database statement', format: si },
+    unit: 'requests share statements under load',
+    nothing: 'No statements in this time',
+    lines: [
+      line('insert', 1, ({ batch }) => batch.insert),
+      line('find', 2, ({ batch }) => batch.find, DASHED),
+    ],
+  },
+];
+
+type Traffic = { plot: TrafficPlot; samples: readonly Sample[]; windowMs: number };
+
+function TrafficChart({ plot, samples, windowMs }: Traffic) {
+  const { title, lines, format, nothing } = plot;
+  const picks = lines.map(({ pick }) => pick);
+  const data = useMemo(() => columnsOf(samples, picks), [samples]);
+  const figures = useMemo(() => picks.map((pick) => figuresOf(samples, pick)), [samples]);
+  const endS = (samples.at(-1)?.atMs ?? Date.now()) / 1_000;
+  const isEmpty = figures.every(({ highest }) => !highest);
+  const words = lines.map(({ label }, i) => {
+    const { now, highest } = figures[i]!;
+    return `${label} ${format(now)} now, ${format(highest)} at most`;
+  });
+  return (
+    <Chart
+      {...plot}
+      group="traffic"
+      data={data}
+      range={[endS - windowMs / 1_000, endS]}
+      nothing={isEmpty ? nothing : ''}
+      words={`${title}: ${isEmpty ? nothing.toLowerCase() : words.join('; ')}`}
+    >
+      <InNumbers plot={plot} figures={figures} />
+    </Chart>
+  );
+}
+
+function InNumbers({ plot, figures }: { plot: TrafficPlot; figures: readonly Figures[] }) {
+  const { title, lines, format, hasTotal = false } = plot;
+  const of = (head: string, textOf: (one: Figures) => string) =>
+    [head, (i: number) => textOf(figures[i]!)] as const;
+  const columns = [
+    ['', (i: number) => lines[i]!.label] as const,
+    of('Now', ({ now }) => format(now)),
+    of('Mean', ({ mean }) => format(mean)),
+    of('Highest', ({ highest }) => format(highest)),
+    hasTotal && of('In all', ({ total }) => whole(total)),
+  ];
+  return (
+    <details>
+      <summary>
+        In numbers<Unseen>: {title}</Unseen>
+      </summary>
+      <Table kind="" columns={columns} rows={[...lines.keys()]} keyOf={(i) => i} />
+    </details>
+  );
+}

@@ -1,0 +1,389 @@
+import { Component } from 'preact';
+import { usePolicy } from './answer.ts';
+import { feed } from './feed.ts';
+import { ms } from './format.ts';
+import { lineOf, pathIn, placeOf, stepsOf } from './json-place.ts';
+import { Badge, Bar, Check, type Children, Field, Quiet, RightMark } from './parts.tsx';
+import { failureOf } from './playground-errors.ts';
+import { type Fields, FieldTable, type Kinds } from './playground-fields.tsx';
+import { type Input, inputOf, leavesOf } from './playground-input.ts';
+import { kindsIn, recordOf } from './playground-kinds.ts';
+import {
+  API_KEY_HEADER,
+  type ClientDetail,
+  LENIENT,
+  type Operation,
+  PATHS,
+  type PolicyDetail,
+} from './protocol.ts';
+import { ask, send } from './send.ts';
+
+const EXAMPLE = {
+  customer: {
+    name: 'Zoë Müller-Lüdenscheidt',
+    emails: ['zoe.mueller@example.com', 'zoe@example.org'],
+    phone: '+49 30 901820',
+  },
+  card: '4111 1111 1111 1111',
+  iban: 'DE89 3704 0044 0532 0130 00',
+  note: 'Prefers e-mail, before noon',
+};
+const HINTS = {
+  original: 'ann@example.com, or {"name": "Jane Doe"}',
+  tokens: 'The tokens appear here',
+};
+const UNREACHABLE = 'The console cannot be reached. Try again.';
+const LENIENT_WORDS = 'Lenient: leave what is unknown or forbidden';
+/** Longer than the console waits for the service. */
+const TIMEOUT_MS = 30_000;
+
+type About = 'api-key' | 'original' | 'tokens';
+const INPUT_OF = { tokenize: 'original', detokenize: 'tokens' } as const;
+
+/** What the service answered. */
+interface Answered {
+  readonly status: number;
+  readonly body: {
+    readonly data?: unknown;
+    readonly unapplied?: readonly { readonly path: string; readonly reason: string }[];
+  } | null;
+  /** `data` of the body, as it was sent; '' without it. */
+  readonly data: string;
+  readonly request_id: string;
+  /** Time from this page to the service and back. */
+  readonly tookMs: number;
+  readonly input: Input;
+}
+
+/** What the last call showed. */
+interface Shown {
+  readonly level?: 'good' | 'warning' | 'bad';
+  readonly words?: string;
+  readonly note?: string;
+  readonly answered?: Answered;
+  readonly fields?: Fields;
+  readonly failed?: About;
+  readonly error?: string;
+}
+
+interface DeskState {
+  apiKey: string;
+  original: string;
+  tokens: string;
+  isLenient: boolean;
+  isAsking: boolean;
+  shown: Shown;
+  /** The client of the API key; null: not known, or there is no policy. */
+  client: ClientDetail | null;
+}
+
+/** Tokenizes and restores pasted values, for trying out the service. Keeps nothing. */
+export function Playground() {
+  return <Desk policy={usePolicy()} />;
+}
+
+type DeskProps = { policy: PolicyDetail | undefined };
+
+class Desk extends Component<DeskProps, DeskState> {
+  override state: DeskState = {
+    ...{ apiKey: '', original: '', tokens: '' },
+    ...{ isLenient: false, isAsking: false, shown: {}, client: null },
+  };
+  /** The values of the tokens that the page shows; undefined: the user typed the tokens. */
+  #answered: unknown;
+  /** Of the tokens that the page got last. */
+  #kindOfToken = new Map<unknown, string>();
+
+  override componentDidUpdate({ policy }: DeskProps): void {
+    if (policy !== this.props.policy) void this.#learn();
+  }
+
+  override render() {
+    const { policy } = this.props;
+    const { apiKey, isLenient, shown, client } = this.state;
+    const example = () => this.#type('original', inLines((policy && recordOf(policy)) ?? EXAMPLE));
+    const check = () => this.setState({ isLenient: !isLenient });
+    const lenient = <Check name={LENIENT_WORDS} isChecked={isLenient} check={check} />;
+    return (
+      <>
+        <Bar title="Playground">
+          <Outcome {...shown} />
+        </Bar>
+        <div class="card api-key">
+          <Field
+            {...{ id: 'api-key', label: 'API key', type: 'password', placeholder: 'stk_…' }}
+            note="Kept in the memory of this page only, and forgotten on reload. Values go to this service and nowhere else."
+            error={this.#errorOf('api-key')}
+            value={apiKey}
+            onInput={({ currentTarget }) => this.#typeApiKey(currentTarget.value)}
+            onChange={() => void this.#learn()}
+          />
+        </div>
+        <div class="halves">
+          {this.#half('tokenize', 'Tokenize', 'Original', <Quiet name="Example" click={example} />)}
+          {this.#half('detokenize', 'Restore', 'Tokens', policy && lenient)}
+        </div>
+        {/* Below the buttons: what appears above them would move them away under a click. */}
+        {client && <RightsOf client={client} />}
+        {shown.fields && <FieldTable fields={shown.fields} />}
+      </>
+    );
+  }
+
+  #half(
+    ...[operation, name, label, more]: [Operation, name: string, label: string, more: Children]
+  ) {
+    const about = INPUT_OF[operation];
+    const run = () => void this.#run(operation);
+    return (
+      <section class="card" aria-label={name}>
+        <Field
+          {...{ id: about, label, as: 'textarea', rows: 14, placeholder: HINTS[about] }}
+          error={this.#errorOf(about)}
+          value={this.state[about]}
+          onInput={({ currentTarget }) => this.#type(about, currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
+            event.preventDefault();
+            run();
+          }}
+        />
+        <div class="actions">
+          {/* `disabled` would take the focus from the pressed button. */}
+          <button
+            type="button"
+            class="primary"
+            title={`Sends ${operation} (Ctrl+Enter)`}
+            aria-disabled={this.state.isAsking}
+            onClick={run}
+          >
+            {name}
+          </button>
+          {more}
+        </div>
+      </section>
+    );
+  }
+
+  #errorOf(about: About): string {
+    const { failed, error = '' } = this.state.shown;
+    return failed === about ? error : '';
+  }
+
+  #typeApiKey(apiKey: string): void {
+    const { shown } = this.state;
+    this.setState({ apiKey, shown: shown.failed === 'api-key' ? {} : shown });
+  }
+
+  /** Tokens of other values would look like the answer. Tokens that the user typed stay. */
+  #type(about: 'original' | 'tokens', text: string): void {
+    const isOld = about === 'original' && this.#answered !== undefined;
+    this.#answered = undefined;
+    this.setState({ ...(isOld && { tokens: '' }), [about]: text, shown: {} });
+  }
+
+  /** What the service says about the client of the API key. Only for show. */
+  async #learn(): Promise<ClientDetail | null> {
+    const { apiKey } = this.state;
+    const { policy } = this.props;
+    const headers = { [API_KEY_HEADER]: apiKey.trim() };
+    const isOfUse = policy !== undefined && apiKey !== '';
+    const asked = isOfUse && ask<ClientDetail>(PATHS.apiKey, 'POST', undefined, headers);
+    const client = asked ? await asked.catch(() => null) : null;
+    // Not an answer for an earlier key or policy.
+    if (apiKey === this.state.apiKey && policy === this.props.policy) this.setState({ client });
+    return client;
+  }
+
+  async #run(operation: Operation): Promise<void> {
+    const { apiKey, isAsking, isLenient, original } = this.state;
+    const { policy } = this.props;
+    if (isAsking) return;
+    const about = INPUT_OF[operation];
+    if (about === 'original') this.#type(about, original);
+    else this.setState({ shown: {} });
+    const key = apiKey.trim();
+    // Other characters cannot be in a header, so not in an API key.
+    const isApiKey = /^[\x21-\x7e]+$/.test(key);
+    if (key === '') return this.#fail('api-key', 'Type an API key first.');
+    if (!isApiKey) return this.#fail('api-key', 'This is not an API key.');
+    const input = this.#read(about);
+    if (input === undefined) return;
+    this.setState({ isAsking: true });
+    const lenient = operation === 'detokenize' && policy !== undefined && isLenient;
+    const answered = await call(operation, key, input, lenient).catch(() => null);
+    const client = await this.#learn();
+    this.setState({ isAsking: false });
+    if (answered === null) this.setState({ shown: { level: 'bad', words: UNREACHABLE } });
+    else if (answered.isSignedOut) feed.signedOut();
+    else if (answered.status !== 200) this.#refused(operation, answered);
+    else if (operation === 'tokenize') this.#tokenized(answered);
+    else this.#restored(answered, client);
+  }
+
+  /** undefined: the page shows what is wrong. */
+  #read(about: 'original' | 'tokens'): Input | undefined {
+    try {
+      return inputOf(this.state[about], this.props.policy?.fields != null);
+    } catch (error) {
+      this.#fail(about, (error as Error).message);
+      return undefined;
+    }
+  }
+
+  #refused(operation: Operation, answered: Answered): void {
+    const { status, body } = answered;
+    const [about, words] = failureOf(status, body, operation);
+    const shown = { level: 'bad', answered } as const;
+    const failed = about === 'text' ? INPUT_OF[operation] : 'api-key';
+    if (about === 'service') this.setState({ shown: { ...shown, words } });
+    else this.#fail(failed, words, { ...shown, words: `Refused with ${status}` });
+  }
+
+  /** Selects the value at the path that the error names. */
+  #fail(failed: About, words: string, shown: Shown = {}): void {
+    const path = pathIn(words);
+    const text = failed === 'api-key' ? '' : this.state[failed];
+    const place = path === undefined ? undefined : placeOf(text, stepsOf(path));
+    const error = place ? `Line ${lineOf(text, place[0])}: ${words}` : words;
+    this.setState({ shown: { ...shown, failed, error } }, () => {
+      const input = document.getElementById(failed) as HTMLTextAreaElement;
+      if (place) input.setSelectionRange(...place);
+      input.focus();
+    });
+  }
+
+  #tokenized(answered: Answered): void {
+    const { policy } = this.props;
+    const tokens = answered.body!.data;
+    const values = JSON.parse(answered.input.text);
+    this.#answered = values;
+    const kinds = policy && kindsIn(values, policy);
+    const made = leavesOf(tokens).filter(({ path }) => kinds?.has(path));
+    this.#kindOfToken = new Map(made.map(({ path, value }) => [value, kinds!.get(path)!]));
+    const outcome: Shown =
+      kinds?.size === 0
+        ? { level: 'warning', words: 'Nothing was tokenized: no field of the policy is in it' }
+        : { level: 'good', words: 'Tokenized', note: answered.input.note };
+    this.setState({
+      // A record comes back byte for byte, with numbers that a parser would change.
+      tokens: policy?.fields ? answered.data : inLines(tokens),
+      shown: { ...outcome, answered, fields: { values, tokens, kinds } },
+    });
+  }
+
+  #restored(answered: Answered, client: ClientDetail | null): void {
+    const values = this.#answered;
+    const tokens = JSON.parse(answered.input.text);
+    const { data: restored, unapplied: left = [] } = answered.body!;
+    const kinds = this.#kindsOf(tokens);
+    const unapplied = new Map<string, string>(
+      left.map(({ path, reason }) => [path.replace(/^data\.?/, ''), reason]),
+    );
+    const rights = new Map(client?.sees?.map(({ kind, right }) => [kind, right]));
+    const gaps = gapsIn(kinds, unapplied, rights);
+    const isEqual = values === undefined || JSON.stringify(restored) === JSON.stringify(values);
+    const than = values === undefined ? '' : ': equal to the original';
+    const words = gaps || (isEqual ? than : ': differs from the original');
+    const shown = { words: `Restored${words}`, note: answered.input.note, answered };
+    const fields = { values, tokens, restored, kinds, rights, unapplied };
+    this.setState({ shown: { ...shown, level: isEqual || gaps ? 'good' : 'warning', fields } });
+  }
+
+  /** A token keeps its kind wherever it is put. Of others, the field says what is likely. */
+  #kindsOf(tokens: unknown): Kinds | undefined {
+    const { policy } = this.props;
+    const kinds = policy && kindsIn(tokens, policy);
+    if (kinds === undefined) return undefined;
+    const placed = leavesOf(tokens).filter(({ path }) => kinds.has(path));
+    return new Map(
+      placed.map(({ path, value }) => [path, this.#kindOfToken.get(value) ?? kinds.get(path)!]),
+    );
+  }
+}
+
+function inLines(json: unknown): string {
+  return JSON.stringify(json, null, 2);
+}
+
+/** `: 2 masked, 1 forbidden`; '' if every value was restored whole. */
+function gapsIn(
+  kinds: Kinds | undefined,
+  unapplied: ReadonlyMap<string, string>,
+  rights: ReadonlyMap<string, string>,
+): string {
+  const whys = [...(kinds ?? [])].map(([path, kind]) => unapplied.get(path) ?? rights.get(kind));
+  const counts = ['masked', 'forbidden', 'unknown']
+    .map((why) => [whys.filter((one) => one === why).length, why] as const)
+    .filter(([count]) => count > 0);
+  return counts.length === 0 ? '' : `: ${counts.map((one) => one.join(' ')).join(', ')}`;
+}
+
+/**
+ * Asks the service through the console. Sends the text as typed, so that the service, not this
+ * page, validates it.
+ * @throws TypeError, DOMException if the console is unreachable
+ */
+async function call(
+  operation: Operation,
+  apiKey: string,
+  input: Input,
+  isLenient: boolean,
+): Promise<Answered & { readonly isSignedOut: boolean }> {
+  const beganMs = performance.now();
+  const response = await send(PATHS[operation], {
+    method: 'POST',
+    headers: {
+      'Content-Type': 'application/json',
+      [API_KEY_HEADER]: apiKey,
+      ...(isLenient && { Prefer: LENIENT }),
+    },
+    body: `{"data":${input.text}}`,
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  });
+  const text = await response.text();
+  const tookMs = performance.now() - beganMs;
+  const { status, headers } = response;
+  const requestId = headers.get('X-Request-Id') ?? '';
+  const body = headers.get('Content-Type')?.startsWith('application/json') && JSON.parse(text);
+  const data = body?.data === undefined ? '' : text.slice(...placeOf(text, ['data'])!);
+  // A 401 of the service has a request id; the console's own has none.
+  const isSignedOut = status === 401 && requestId === '';
+  return { status, body, data, request_id: requestId, tookMs, input, isSignedOut };
+}
+
+function Outcome({ level, words, note, answered }: Shown) {
+  return (
+    <div class="inline outcome" role="status">
+      {level && <Badge level={level}>{words}</Badge>}
+      {note && <span class="note">{note}</span>}
+      {answered && <span class="note">{ms(answered.tookMs)}</span>}
+      {answered?.request_id && (
+        <span class="note">
+          request <code>{answered.request_id}</code>
+        </span>
+      )}
+    </div>
+  );
+}
+
+/** The client of an API key, and what it sees of each kind. */
+function RightsOf({ client: { name, space, sees } }: { client: ClientDetail }) {
+  return (
+    <section class="card rights">
+      <h2>
+        What this API key sees
+        <small>{`client ${name}${space === '' ? '' : ` of the space ${space}`}`}</small>
+      </h2>
+      {sees === null && <p class="note">Nothing: it may not detokenize.</p>}
+      <p class="inline">
+        {sees?.map(({ kind, right, example }) => (
+          <span key={kind}>
+            <code>{kind}</code> <RightMark right={right} />
+            {right === 'masked' && example !== null && <code> {example}</code>}
+          </span>
+        ))}
+      </p>
+    </section>
+  );
+}

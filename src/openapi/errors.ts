@@ -1,0 +1,130 @@
+import { CALLER_ERRORS, INTERNAL_REASONS } from '../errors.ts';
+import type { InterfaceVersion } from '../http/context.ts';
+import { LIMIT_CODES, MESSAGES } from '../http/schema.ts';
+
+/** The settings of a service that its document mentions. */
+export interface DocumentSettings {
+  readonly INTERFACE_VERSION: InterfaceVersion;
+  readonly BODY_LIMIT: number;
+  readonly VALUES_LIMIT: number;
+}
+
+export interface Example {
+  readonly summary: string;
+  readonly value: unknown;
+}
+export type Examples = Readonly<Record<string, Example>>;
+
+/** A kind of error response: one schema and one response have its name. */
+export interface ErrorKind {
+  readonly name: string;
+  readonly status: number;
+  /** The codes that a response of this kind can have. */
+  readonly codes: readonly string[];
+  /** When the response comes, as a sentence. */
+  readonly meaning: string;
+  readonly hasMessage: boolean;
+  /** Whether responses have `retry_after`. */
+  readonly isRetried: boolean;
+  readonly examples: Examples;
+}
+
+const ERRORS: Readonly<Record<string, { status: number; when: string; message: string }>> = {
+  ...CALLER_ERRORS,
+  internal_error: {
+    ...{
+      status: 500,
+      when: 'the request is not at fault; `message` gives the reason in fixed words',
+    },
+    message: '',
+  },
+};
+
+/** The limit codes of the other versions. */
+function isOfOther(code: string, version: InterfaceVersion): boolean {
+  return code !== LIMIT_CODES[version] && Object.values<string>(LIMIT_CODES).includes(code);
+}
+
+/**
+ * All kinds of errors of this version, by code. `invalid_type` and `bad_request` have the same
+ * status, so the kind of the first includes the second.
+ */
+export function errorKinds(settings: DocumentSettings): Record<string, ErrorKind> {
+  const { INTERFACE_VERSION: version, BODY_LIMIT } = settings;
+  const codes = Object.keys(ERRORS).filter((code) => !isOfOther(code, version));
+  return Object.fromEntries(codes.map((code) => [code, kindOf(code, messagesOf(BODY_LIMIT))]));
+}
+
+function kindOf(code: string, messages: Readonly<Record<string, Messages>>): ErrorKind {
+  const codes = code === 'invalid_type' ? [code, 'bad_request'] : [code];
+  const { status } = ERRORS[code]!;
+  const isRetried = status === 429 || status === 503;
+  const examples = codes.flatMap((one) => {
+    const { message } = ERRORS[one]!;
+    const own: Messages = message === '' ? {} : { [one]: [message] };
+    return examplesOf(one, messages[one] ?? own, isRetried ? { retry_after: 1 } : {});
+  });
+  const clauses = codes
+    .map((one) => ERRORS[one]!.when.replace(/ \(interface .*/, ''))
+    .join('; or ');
+  return {
+    ...{ name: nameOf(code), status, codes, isRetried },
+    meaning: `${clauses[0]!.toUpperCase()}${clauses.slice(1)}.`,
+    hasMessage: examples.every(([, { value }]) => 'message' in value),
+    examples: Object.fromEntries(examples),
+  };
+}
+
+function nameOf(code: string): string {
+  if (Object.values<string>(LIMIT_CODES).includes(code)) return 'Limited';
+  // Java has an InternalError, so a generated class of this name would be ambiguous.
+  if (code === 'internal_error') return 'InternalFailure';
+  return code.replace(/(?:^|_)(.)/g, (_, letter: string) => letter.toUpperCase());
+}
+
+/** Messages by the names of their examples; `only`: the operations that can have the message. */
+type Messages = Readonly<Record<string, readonly [message: string, only?: readonly string[]]>>;
+
+/** Messages of the errors that have several, or one that is not in the table of errors. */
+function messagesOf(bodyLimit: number): Readonly<Record<string, Messages>> {
+  const records = ['tokenize', 'detokenize', 'lookup'] as const;
+  const texts = ['tokenizeText', 'detokenizeText'];
+  const all = [...records, ...texts];
+  const of = (operation: string) => all.filter((one) => one.startsWith(operation));
+  return {
+    invalid_type: {
+      no_string: [
+        'data.age: must be a string, not a number; send it in quotes, JSON numbers lose digits',
+        records,
+      ],
+      no_text: ['data.text: must be a string', texts],
+      unknown_token: ['data.name: is not a known token', ['detokenize']],
+      no_data: ['data: is missing'],
+      no_json: ['body: must be valid JSON'],
+    },
+    forbidden: Object.fromEntries(
+      records.map((one) => [`no_${one}`, [MESSAGES.forbidden(one), of(one)]]),
+    ),
+    method_not_allowed: {
+      only_post: [MESSAGES.method_not_allowed('POST'), all],
+      only_get: [MESSAGES.method_not_allowed('GET, HEAD'), ['policy', 'health', 'live']],
+    },
+    payload_too_large: { payload_too_large: [MESSAGES.payload_too_large(bodyLimit)] },
+    internal_error: {
+      database: [INTERNAL_REASONS.database_unavailable],
+      license: [INTERNAL_REASONS.license_expired, of('tokenize')],
+      audit: [INTERNAL_REASONS.audit_unavailable, all],
+    },
+  };
+}
+
+/** Without messages, one example without a message. */
+function examplesOf(code: string, messages: Messages, more: object) {
+  const written = Object.entries(messages).map(([name, [message, only]]) => {
+    const summary = only === undefined ? code : `${code}, of ${only.join(', ')} only`;
+    return [name, { summary, value: { error: code, message, ...more } }] as const;
+  });
+  return written.length > 0
+    ? written
+    : [[code, { summary: code, value: { error: code, ...more } }] as const];
+}

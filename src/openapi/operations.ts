@@ -1,0 +1,254 @@
+import { METHODS } from '../http/routes.ts';
+import { type FieldContent, LIMIT_CODES, SUCCESS } from '../http/schema.ts';
+import type { DocumentSettings, Examples } from './errors.ts';
+import { errorReferences, OF_DATA, OF_LIMITS, type Response, response } from './responses.ts';
+import { ref, type Schema } from './schemas.ts';
+
+export interface Operation {
+  readonly operationId: string;
+  readonly tags: readonly string[];
+  readonly summary: string;
+  readonly description: string;
+  readonly security: readonly Schema[];
+  readonly parameters?: readonly Schema[];
+  readonly requestBody?: {
+    readonly description: string;
+    readonly required: true;
+    readonly content: { readonly 'application/json': { schema: Schema; examples: Examples } };
+  };
+  readonly responses: Readonly<Record<string, Response | { readonly $ref: string }>>;
+}
+
+/** Errors that any request can get, whatever its path. */
+const EVERY: readonly string[] = [
+  ...['not_found', 'method_not_allowed', 'request_timeout', 'expectation_failed'],
+  'headers_too_large',
+];
+const VAULT: readonly string[] = [
+  ...['invalid_type', 'unauthorized', 'forbidden', 'precondition_failed', 'payload_too_large'],
+  ...['unsupported_media_type', 'internal_error', 'overloaded'],
+];
+
+/** An operation of the vault. Its schemas have its name. */
+interface VaultOperation {
+  readonly id: string;
+  readonly of: keyof (typeof SUCCESS)['1.0.5'];
+  readonly summary: string;
+  readonly description: string;
+  readonly parameters?: readonly Schema[];
+  /** What the request has, and what its answer has. */
+  readonly words: readonly [request: string, answer: string];
+  readonly data: Readonly<Record<string, { summary: string; sent: unknown; received: unknown }>>;
+  readonly headers: Parameters<typeof response>[3];
+  readonly isLenient?: boolean;
+}
+
+const header = (name: string, description: string, example?: string): Schema => ({
+  ...{ name, in: 'header', description, schema: { type: 'string' } },
+  ...(example && { example }),
+});
+const IF_MATCH = header(
+  'If-Match',
+  'RFC 9110. The `ETag` of `/api/v1/policy`: if another policy is in force, the answer is a 412.',
+);
+const PREFER = header(
+  'Prefer',
+  'RFC 7240. `handling=lenient`: unknown tokens, and values that the client may not see, stay as they were sent, and `unapplied` lists them.',
+  'handling=lenient',
+);
+
+/** Values and their tokens in the examples. */
+const FLAT = {
+  values: { name: 'Ann Lee', email: 'ann@example.com', iban: 'DE89 3704 0044 0532 0130 00' },
+  tokens: {
+    name: 'qev mwi_tok',
+    email: 'urb@waovwde.dhq_tok',
+    iban: 'sv25 1061 5761 7591 1392 74_tok',
+  },
+};
+const NESTED = {
+  values: { customer: { name: 'Ann Lee', emails: ['ann@example.com', 'bo@example.org'] } },
+  tokens: {
+    customer: { name: 'qev mwi_tok', emails: ['urb@waovwde.dhq_tok', 'wg@haqbene.wwz_tok'] },
+  },
+};
+const examples = (sent: 'values' | 'tokens', received: 'values' | 'tokens') => ({
+  flat: { summary: 'Fields', sent: FLAT[sent], received: FLAT[received] },
+  nested: { summary: 'Objects and arrays', sent: NESTED[sent], received: NESTED[received] },
+});
+
+const SPAN = { start: 5, end: 12, kind: 'word' };
+const TOKEN = 'hcumcvhqfc_tok';
+const PLAIN = { text: 'Call Ann Lee (again).', spans: [SPAN] };
+const TOKENIZED = {
+  text: `Call ${TOKEN} (again).`,
+  spans: [{ ...SPAN, end: SPAN.start + TOKEN.length }],
+};
+const textExample = (sent: unknown, received: unknown) => ({
+  text: { summary: 'A text', sent, received },
+});
+
+const VAULT_OPERATIONS: Readonly<Record<string, VaultOperation>> = {
+  '/api/v1/tokenize': {
+    ...{ id: 'tokenize', of: 'tokenize', summary: 'Values to tokens' },
+    description:
+      'Replaces every string in `data` with a token; with a policy that names fields, the strings there. Equal values get equal tokens, so you can safely repeat a request. A client in random mode gets new tokens each time.',
+    parameters: [IF_MATCH],
+    words: ['The values.', 'Tokens in the places of the values. Their records are stored durably.'],
+    ...{ data: examples('values', 'tokens'), headers: OF_DATA },
+  },
+  '/api/v1/detokenize': {
+    ...{ id: 'detokenize', of: 'detokenize', summary: 'Tokens to values' },
+    description:
+      'Replaces every token in `data` with its value; with a policy that names fields, the tokens there. A mistyped token and a token that never existed get the same answer. Unknown tokens have their own limit, so that nobody can guess tokens: a client that sends too many gets a 429. Forgotten and expired tokens do not count.',
+    parameters: [IF_MATCH, PREFER],
+    words: [
+      'The tokens, exactly as tokenize returned them.',
+      'Values in the places of the tokens.',
+    ],
+    ...{ data: examples('tokens', 'values'), headers: [...OF_DATA, 'Preference-Applied'] },
+  },
+  '/api/v1/lookup': {
+    ...{ id: 'lookup', of: 'lookup', summary: 'The tokens that values have' },
+    description:
+      'Like tokenize, but stores nothing: a value without a token gets null. The client needs the permission `lookup`, and its tokens must not be random.',
+    parameters: [IF_MATCH],
+    words: ['The values.', 'Tokens in the places of the values that have one, else null.'],
+    ...{ data: examples('values', 'tokens'), headers: OF_DATA },
+  },
+  '/api/v1/text/tokenize': {
+    ...{ id: 'tokenizeText', of: 'tokenize', summary: 'A text with its values as tokens' },
+    description:
+      'Replaces the spans of a text with tokens of letters, which can be found in running text. The vault needs a policy. It does not find personal data: the caller says where it is.',
+    words: ['The text, and where its values are.', 'The text with tokens, and where they are.'],
+    ...{ data: textExample(PLAIN, TOKENIZED), headers: OF_LIMITS },
+  },
+  '/api/v1/text/detokenize': {
+    ...{ id: 'detokenizeText', of: 'detokenize', summary: 'A text with its tokens as values' },
+    description:
+      'Finds tokens without spaces in running text, and replaces those that are known with the values that the client may see. Places that end like a token and are unknown count like unknown tokens of detokenize. To restore a stream, send its pieces with `more`, each after the `rest` of the one before.',
+    words: ['The text with tokens.', 'The text with values.'],
+    data: textExample({ text: TOKENIZED.text }, { text: PLAIN.text }),
+    ...{ headers: OF_LIMITS, isLenient: true },
+  },
+};
+
+const KEY = { security: [{ apiKey: [] }] };
+
+function vaultOperation(settings: DocumentSettings, one: VaultOperation): Operation {
+  const { id, summary, description, parameters, words, data, headers } = one;
+  const schema = id[0]!.toUpperCase() + id.slice(1);
+  const shown = (value: (of: VaultOperation['data'][string]) => unknown): Examples =>
+    Object.fromEntries(
+      Object.entries(data).map(([name, of]) => [name, { summary: of.summary, value: value(of) }]),
+    );
+  const answers = shown(({ received }) => answerOf(settings, one, received));
+  return {
+    ...{ operationId: id, tags: [id.endsWith('Text') ? 'Text' : 'Vault'], summary, description },
+    ...KEY,
+    ...(parameters && { parameters }),
+    requestBody: {
+      ...{ description: words[0], required: true },
+      content: {
+        'application/json': {
+          schema: ref(`${schema}Request`),
+          examples: shown(({ sent }) => ({ data: sent })),
+        },
+      },
+    },
+    responses: {
+      200: response(words[1], `${schema}Answer`, answers, headers),
+      ...errors(settings, [...VAULT, LIMIT_CODES[settings.INTERFACE_VERSION]]),
+    },
+  };
+}
+
+/** A successful answer with this `data`. */
+function answerOf(settings: DocumentSettings, { of, isLenient }: VaultOperation, data: unknown) {
+  const contents: Record<FieldContent, unknown> = {
+    ...{ data, status: 'success', request_id: '63dc01d5-b356-45b6-8fc3-4853079f7d45' },
+    client_id: 'standin_4907e74b8c583784ff4253cc',
+  };
+  const fields = Object.entries(SUCCESS[settings.INTERFACE_VERSION][of]);
+  const [first, ...rest] = fields.map(([name, content]) => [name, contents[content]] as const);
+  return Object.fromEntries([first!, ...(isLenient ? [['unapplied', []] as const] : []), ...rest]);
+}
+
+function policy(settings: DocumentSettings): Operation {
+  const example = {
+    version: 3,
+    fields: [{ path: 'customer.email', kind: 'email' }],
+    elsewhere: 'refuse',
+  };
+  const shown = { fields: { summary: 'Fields', value: example } };
+  const limitCode = LIMIT_CODES[settings.INTERFACE_VERSION];
+  return {
+    ...{ operationId: 'policy', tags: ['Vault'], summary: 'The fields of the policy' },
+    description:
+      'Which strings of `data` are tokenized, and as which kind. A vault without a policy answers 404. Send the `ETag` as `If-Match` with requests that only this policy may serve.',
+    ...KEY,
+    responses: {
+      200: response('The policy in force.', 'Policy', shown, [...OF_LIMITS, 'ETag']),
+      ...errors(settings, ['bad_request', 'unauthorized', 'internal_error', limitCode]),
+    },
+  };
+}
+
+function health(settings: DocumentSettings): Operation {
+  const version = settings.INTERFACE_VERSION;
+  const example = (status: string): Examples => ({
+    [status]: {
+      summary: status,
+      value: { status, timestamp: '2026-11-21T05:38:19Z', postgres: status, version },
+    },
+  });
+  return {
+    ...{ operationId: 'health', tags: ['Health'], summary: 'Readiness' },
+    description: 'For load balancers and readiness probes. It needs no API key.',
+    security: [],
+    responses: {
+      200: response('Send requests here.', 'Healthy', example('ok')),
+      ...errors(settings, ['bad_request']),
+      503: response(
+        'Send requests elsewhere: the database does not answer, or the process is about to end.',
+        'Unhealthy',
+        example('error'),
+      ),
+    },
+  };
+}
+
+function liveness(settings: DocumentSettings): Operation {
+  const shown = { ok: { summary: 'ok', value: { status: 'ok' } } };
+  return {
+    ...{ operationId: 'live', tags: ['Health'], summary: 'Liveness' },
+    description:
+      'For liveness probes: 200 while the process runs, even without a database. It needs no API key.',
+    security: [],
+    responses: {
+      200: response('The process answers.', 'Liveness', shown),
+      ...errors(settings, ['bad_request']),
+    },
+  };
+}
+
+/** References to these errors, and to the errors that every operation has. */
+const errors = (settings: DocumentSettings, codes: readonly string[]) =>
+  errorReferences(settings, [...codes, ...EVERY]);
+
+const OTHERS: Readonly<Record<string, (settings: DocumentSettings) => Operation>> = {
+  '/api/v1/policy': policy,
+  '/health': health,
+  '/health/live': liveness,
+};
+
+/** The operations of the document, one for each path of the service. */
+export function pathsOf(settings: DocumentSettings): Record<string, Record<string, Operation>> {
+  return Object.fromEntries(
+    Object.entries(METHODS).map(([path, methods]) => {
+      const one = VAULT_OPERATIONS[path];
+      const operation = one ? vaultOperation(settings, one) : OTHERS[path]!(settings);
+      return [path, { [methods.split(',')[0]!.toLowerCase()]: operation }];
+    }),
+  );
+}

@@ -1,0 +1,109 @@
+import type { OpenApiDocument } from './document.ts';
+import type { Operation } from './operations.ts';
+import type { Response } from './responses.ts';
+
+/** The document for people: HTML for a view of the console, which has its style. */
+export function referenceHtml({ info, servers, components, paths }: OpenApiDocument): string {
+  const { url } = servers[0]!;
+  const operations = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
+  );
+  const links = operations.map(
+    ({ path, operation }) => html`<li><a href="#${operation.operationId}">${path}</a></li>`,
+  );
+  const { text } = html`<nav aria-label="Contents">
+<ul>${links}<li><a href="#schemas">Schemas</a></li></ul>
+</nav>
+<div>
+<p>${info.title} API ${info.version}. ${info.summary}. For programs: <a href="/openapi.json" download>openapi.json</a> (OpenAPI 3.1).</p>
+<p>The service listens on <code>${url}</code>.</p>
+${markdown(info.description)}
+${operations.map(
+  ({ path, method, operation }) => html`<section>
+<h2 id="${operation.operationId}"><span class="method">${method.toUpperCase()}</span> ${path}</h2>
+<p><strong>${operation.summary}.</strong> ${inline(operation.description)}</p>
+<pre tabindex="0">${curlOf(url + path, operation)}</pre>
+<h3>Answers</h3>
+${Object.entries(operation.responses).map(([status, one]) =>
+  answerOf(status, '$ref' in one ? components.responses[nameOf(one.$ref)]! : one),
+)}
+</section>
+`,
+)}
+<h2 id="schemas">Schemas</h2>
+${Object.entries(components.schemas).map(
+  ([name, schema]) => html`<h3 id="${name}">${name}</h3>
+<pre tabindex="0">${JSON.stringify(schema, null, 2)}</pre>
+`,
+)}
+</div>
+`;
+  return text;
+}
+
+/** The first example as a command to paste. */
+function curlOf(url: string, { requestBody: body, security }: Operation): string {
+  const key = security.length === 0 ? '' : ' \\\n  -H "Authorization: Bearer $API_KEY"';
+  if (body === undefined) return `curl '${url}'${key}`;
+  const [example] = Object.values(body.content['application/json'].examples);
+  return [
+    `curl '${url}'${key} -H 'Content-Type: application/json' \\`,
+    `  -d '${JSON.stringify(example!.value)}'`,
+  ].join('\n');
+}
+
+function answerOf(status: string, { description, headers, content }: Response): Html {
+  const { schema, examples } = content['application/json'];
+  const name = nameOf(String(schema.$ref));
+  const shown = Object.values(examples).map(
+    ({ summary, value }) => html`<figure><figcaption>${summary}</figcaption>
+<pre tabindex="0">${JSON.stringify(value, null, 2)}</pre></figure>
+`,
+  );
+  return html`<details${status.startsWith('2') ? html` open` : html``}>
+<summary><strong>${status}</strong> ${inline(description)}</summary>
+<p>Schema: <a href="#${name}">${name}</a>. Headers: ${Object.keys(headers).join(', ')}.</p>
+${shown}
+</details>
+`;
+}
+
+const nameOf = (reference: string): string => reference.slice(reference.lastIndexOf('/') + 1);
+
+/** Trusted HTML. All other text is escaped when it is inserted. */
+class Html {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+type Content = string | number | Html | readonly Html[];
+
+function html(pieces: TemplateStringsArray, ...contents: readonly Content[]): Html {
+  return new Html(pieces.reduce((text, piece, i) => text + textOf(contents[i - 1]!) + piece));
+}
+
+function textOf(content: Content): string {
+  if (content instanceof Html) return content.text;
+  if (typeof content === 'object') return content.map(({ text }) => text).join('');
+  return String(content).replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}
+
+/** Renders the part of CommonMark that introduction() and descriptions use. */
+function markdown(text: string): Html[] {
+  return text.split('\n\n').map((block) => {
+    if (block.startsWith('## ')) return html`<h2>${inline(block.slice(3))}</h2>\n`;
+    if (!block.startsWith('- ')) return html`<p>${inline(block)}</p>\n`;
+    const items = block.slice(2).split('\n- ');
+    return html`<ul>${items.map((item) => html`<li>${inline(item)}</li>`)}</ul>\n`;
+  });
+}
+
+/** Renders text with `code`. */
+function inline(text: string): Html[] {
+  return text
+    .split('`')
+    .map((piece, i) => (i % 2 === 1 ? html`<code>${piece}</code>` : html`${piece}`));
+}

@@ -1,0 +1,182 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { invalid, type JsonObject } from '../../http/data.ts';
+import type { Schema } from '../../openapi/schemas.ts';
+import type { VaultOptions } from '../../options.ts';
+import type { ValueFinder } from '../../service/records/found-values.ts';
+import type { Forgetting } from '../../service/records/value-search.ts';
+import type { Vault } from '../../service/vault.ts';
+import type { Durable } from '../../types.ts';
+import type { AdminErrorCode } from '../errors.ts';
+import * as schemas from './schemas.ts';
+
+/** What the operations of the admin API use. */
+export interface AdminParts {
+  /** The vault, over connections that may change clients. */
+  readonly openVault: () => Promise<Vault>;
+  readonly vaultOptions: VaultOptions;
+  readonly finder: ValueFinder;
+  readonly openForgetting: () => Promise<Forgetting>;
+  readonly clientPrefix: string;
+  readonly tokenSuffix: string;
+}
+
+/** A request to the admin API. */
+export interface AdminCall<F extends Fields = Fields> {
+  /** What the path names, decoded; '': nothing. */
+  readonly named: string;
+  readonly headers: IncomingHttpHeaders;
+  /** The fields of the body; none without a body. */
+  readonly body: Read<F>;
+}
+
+export interface AdminResponse {
+  /** Default: 200. */
+  readonly status?: 201;
+  readonly body: unknown;
+  readonly etag?: string;
+  /** For the audit log, when the path does not say it: what the act was done to. */
+  readonly target?: string;
+  /** For the audit log: the number of values that the act was about. */
+  readonly values?: number;
+}
+
+/** The response of an act. A failover keeps what its body says. */
+export interface AdminDone extends AdminResponse {
+  readonly body: Durable<object>;
+}
+
+/** An operation of the admin API: drives router, checks, audit log and OpenAPI document. */
+interface Operation<F extends Fields, R extends AdminResponse> {
+  /** For the audit log, such as `client.update`. */
+  readonly act: string;
+  readonly id: string;
+  readonly tag: string;
+  readonly summary: string;
+  readonly description: string;
+  readonly body?: Body<F>;
+  /** Name of the schema of a successful response. */
+  readonly response: string;
+  /** Its statuses; default: 200. */
+  readonly statuses?: readonly (200 | 201)[];
+  readonly hasEtag?: boolean;
+  /** Whether it takes If-Match. */
+  readonly isConditional?: boolean;
+  /** Errors besides those of every operation. */
+  readonly errors?: readonly AdminErrorCode[];
+  run(parts: AdminParts, call: AdminCall<F>): Promise<R>;
+}
+
+export interface AdminOperation extends Operation<Fields, AdminResponse> {
+  readonly method: 'get' | 'put' | 'patch' | 'post' | 'delete';
+  /** Below /admin/v1, with what it names in braces. */
+  readonly path: string;
+  readonly changesNothing: boolean;
+}
+
+/** An operation that only reads. POST is for questions that are too long for a path. */
+export function reading<F extends Fields>(
+  method: 'get' | 'post',
+  path: string,
+  one: Operation<F, AdminResponse>,
+): AdminOperation {
+  return { ...(one as unknown as AdminOperation), method, path, changesNothing: true };
+}
+
+/** An operation that changes something, or finds it changed already. */
+export function changing<F extends Fields>(
+  method: 'put' | 'patch' | 'post' | 'delete',
+  path: string,
+  one: Operation<F, AdminDone>,
+): AdminOperation {
+  return { ...(one as unknown as AdminOperation), method, path, changesNothing: false };
+}
+
+/** A body of requests: an object without other fields. */
+export interface Body<F extends Fields> {
+  /** Of its schema. */
+  readonly name: string;
+  readonly description: string;
+  readonly fields: F;
+  readonly required?: readonly (keyof F & string)[];
+  /** Whether a request may come without a body. */
+  readonly isOptional?: boolean;
+  /** Fields that a body may have, because responses have them. */
+  readonly ignored?: Readonly<Record<string, Schema>>;
+}
+
+type Fields = Readonly<Record<string, Field<unknown>>>;
+type Read<F extends Fields> = {
+  readonly [Name in keyof F]?: F[Name] extends Field<infer T> ? T : never;
+};
+
+/** A field of a body. */
+export interface Field<T> {
+  readonly schema: Schema;
+  /** In words, after `must be`. */
+  readonly accepts: string;
+  /** undefined: not acceptable. */
+  readonly read: (json: unknown) => T | undefined;
+}
+
+/** @throws CallerError invalid_type that names the field */
+export function readBody<F extends Fields>(
+  json: JsonObject,
+  { fields, required = [], ignored = {} }: Body<F>,
+): Read<F> {
+  const body: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(json)) {
+    if (Object.hasOwn(ignored, name)) continue;
+    const field = Object.hasOwn(fields, name) ? fields[name] : undefined;
+    if (field === undefined) {
+      const known = Object.keys(fields).join(', ');
+      throw invalid(`${shortened(name)}: is not a field here; the fields are ${known}`);
+    }
+    body[name] = field.read(value);
+    if (body[name] === undefined) throw invalid(`${name}: must be ${field.accepts}`);
+  }
+  const missing = required.find((name) => body[name] === undefined);
+  if (missing !== undefined) throw invalid(`${missing}: is missing`);
+  return body as Read<F>;
+}
+
+const MAX_SHOWN_CHARACTERS = 40;
+
+function shortened(name: string): string {
+  const isShort = name.length <= MAX_SHOWN_CHARACTERS && name.isWellFormed();
+  return isShort ? JSON.stringify(name) : 'body: a name';
+}
+
+export function flag(description: string): Field<boolean> {
+  return {
+    schema: schemas.flag(description),
+    accepts: 'true or false',
+    read: (json) => (typeof json === 'boolean' ? json : undefined),
+  };
+}
+
+/** @param accepts in words */
+export function text(
+  schema: Schema,
+  accepts: string,
+  isFit: (text: string) => boolean,
+): Field<string> {
+  return {
+    ...{ schema, accepts },
+    read: (json) => (typeof json === 'string' && isFit(json) ? json : undefined),
+  };
+}
+
+/** @param most how many; undefined: any number */
+export function texts(
+  schema: Schema,
+  accepts: string,
+  most = Number.POSITIVE_INFINITY,
+): Field<readonly string[]> {
+  return {
+    ...{ schema, accepts },
+    read: (json) =>
+      Array.isArray(json) && json.length <= most && json.every((one) => typeof one === 'string')
+        ? json
+        : undefined,
+  };
+}
