@@ -231,7 +231,9 @@ function describe(client: Client): string {
 }
 
 function canText(client: Permissions): string {
-  return RIGHT_NAMES.filter((right) => client[right]).map(operationOf).join(',');
+  return RIGHT_NAMES.filter((right) => client[right])
+    .map(operationOf)
+    .join(',');
 }
 
 function rateText(rateLimit: number | null): string {

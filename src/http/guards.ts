@@ -12,7 +12,7 @@ import type { ServerContext } from './context.ts';
 import type { Exchange } from './exchange.ts';
 import { MAX_HEADERS } from './listener.ts';
 import { earlyBytes } from './pipelining.ts';
-import { LIMIT_NAMES, LIMIT_CODES, MESSAGES } from './schema.ts';
+import { LIMIT_CODES, LIMIT_NAMES, MESSAGES } from './schema.ts';
 
 /** RFC 9110 sections 5.6.2 to 5.6.6: a semicolon needs no parameter after it. */
 const PARAMETER = /([\w!#$%&'*+.^`|~-]+)=([\w!#$%&'*+.^`|~-]+|"(?:[^"\\]|\\.)*")/;

@@ -138,7 +138,13 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
   ADMIN_DATABASE_URL: { takes: ['postgres://u:p@db:5432/x'], refuses: ['db:5432', 'mysql://db/x'] },
   DATABASE_URL: {
     takes: ['postgres://u:p@db:5432/x', 'postgresql://db/x?sslmode=require'],
-    refuses: ['db:5432', 'mysql://root:hunter2@db/x', 'hunter2@db', 'postgres:/\n/u:hunter2', 'postgres'],
+    refuses: [
+      'db:5432',
+      'mysql://root:hunter2@db/x',
+      'hunter2@db',
+      'postgres:/\n/u:hunter2',
+      'postgres',
+    ],
   },
   DATABASE_CONNECTIONS: { takes: ['6', '200'], refuses: ['5', '201', '6.5'] },
   TOKEN_SUFFIX: {

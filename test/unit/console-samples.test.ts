@@ -122,7 +122,10 @@ test.each([true, false, undefined])(
     sampler.start();
     onTestFinished(() => sampler.stop());
     await vi.waitFor(() =>
-      expect([sampler.is('areLimitsShared'), sampler.is('isDatabaseSafe')]).toEqual([is ?? null, is ?? null]),
+      expect([sampler.is('areLimitsShared'), sampler.is('isDatabaseSafe')]).toEqual([
+        is ?? null,
+        is ?? null,
+      ]),
     );
   },
 );

@@ -14,7 +14,8 @@ const settingsOf = (INTERFACE_VERSION: '1.0.5' | '1.0.4') => ({
 
 test('docs/openapi.json is the document of the defaults', () => {
   const remedy = 'stale: npm run -s standin -- openapi > docs/openapi.json';
-  const isSame = readText('docs/openapi.json') === documentText(settingsOf('1.0.5'), URL_OF_DEFAULTS);
+  const isSame =
+    readText('docs/openapi.json') === documentText(settingsOf('1.0.5'), URL_OF_DEFAULTS);
   expect(isSame, remedy).toBe(true);
 });
 
