@@ -1,9 +1,9 @@
 import { statSync } from 'node:fs';
 import { OperatorError } from '../errors.ts';
+import { kekSourceOf } from '../kek/kek-source.ts';
 import type { VaultOptions } from '../options.ts';
 import { EveryKind } from '../service/every-kind.ts';
 import { KeyringFollower } from '../service/keys/keyring-follower.ts';
-import { kekSourceOf } from '../service/keys/open-keys.ts';
 import type { Forgetting, TokenState } from '../service/records/forget.ts';
 import { settled, type Vault } from '../service/vault.ts';
 import { count } from '../terminal.ts';

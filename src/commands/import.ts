@@ -12,8 +12,8 @@ import {
 } from '#bulk';
 import type { Config } from '../config/config.ts';
 import { InternalError, OperatorError } from '../errors.ts';
+import { kekSourceOf } from '../kek/kek-source.ts';
 import { KeyringFollower } from '../service/keys/keyring-follower.ts';
-import { kekSourceOf } from '../service/keys/open-keys.ts';
 import { type Imported, Importer, isRefusal, type Pair } from '../service/records/import.ts';
 import { settled, type Vault } from '../service/vault.ts';
 import { count } from '../terminal.ts';

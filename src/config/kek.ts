@@ -1,8 +1,8 @@
-import type { KekSettings } from '#kek';
 import { OperatorError } from '../errors.ts';
-import { CLOUD_SETTINGS, cloudProblems, cloudSettings } from './kek-clouds.ts';
+import type { KekSettings } from '../kek/kek-source.ts';
 import {
   alone,
+  choice,
   credential,
   file,
   httpsUrl,
@@ -29,7 +29,43 @@ export const KEK_SETTINGS = {
     text,
     'Command that prints the KEK, run by `sh`, instead of KEK_FILE.',
   ),
-  ...CLOUD_SETTINGS,
+  KEK_AWS_KMS_KEY_ID: setting(
+    undefined,
+    'an id, alias or ARN',
+    matching(/^[\w:/.-]{1,2048}$/),
+    'Key of AWS KMS that decrypts KEK_FILE.',
+  ),
+  KEK_AWS_KMS_ENDPOINT: secret(
+    undefined,
+    HTTPS,
+    httpsUrl,
+    'Endpoint of AWS KMS, such as a VPC endpoint. Not set: the public one.',
+  ),
+  KEK_GCP_KMS_KEY: setting(
+    undefined,
+    'projects/P/locations/L/keyRings/R/cryptoKeys/K',
+    matching(
+      /^projects\/[a-z0-9.:-]{1,64}\/locations\/[a-z0-9-]{1,63}\/keyRings\/[\w-]{1,63}\/cryptoKeys\/[\w-]{1,63}$/,
+    ),
+    'Key of Google Cloud KMS that decrypts KEK_FILE.',
+  ),
+  KEK_GCP_KMS_ENDPOINT: secret(
+    'https://cloudkms.googleapis.com',
+    HTTPS,
+    httpsUrl,
+    'Endpoint of Google Cloud KMS.',
+  ),
+  KEK_AZURE_KEY_ID: secret(
+    undefined,
+    'an https:// URL that ends in /keys/NAME/VERSION',
+    azureKey,
+    'Key of Azure Key Vault or Managed HSM that unwraps KEK_FILE.',
+  ),
+  KEK_AZURE_ALGORITHM: choice(
+    ['RSA-OAEP-256', 'A256KW'],
+    'RSA-OAEP-256',
+    'Algorithm of KEK_AZURE_KEY_ID; A256KW: Managed HSM only.',
+  ),
   KEK_TRANSIT_URL: secret(
     undefined,
     HTTPS,
@@ -56,6 +92,12 @@ export const KEK_SETTINGS = {
 
 /** Parsed, but not yet checked for contradictions. */
 type KekValues = ValuesOf<typeof KEK_SETTINGS>;
+
+/** Names one version: what a key wrapped is of the version that wrapped it. */
+function azureKey(text: string): string | undefined {
+  const isKey = /\/\/[^/]+\/keys\/[A-Za-z0-9-]{1,127}\/[0-9a-f]{32}$/.test(text);
+  return isKey ? httpsUrl(text) : undefined;
+}
 
 /**
  * The KEK source that an environment names, for example a file in `.env` form with a new KEK.
@@ -89,7 +131,12 @@ export function namesSource(values: KekValues): boolean {
  */
 export function kekProblems(values: KekValues, refused: ReadonlyMap<string, string>): string[] {
   if (Object.keys(KEK_SETTINGS).some((name) => refused.has(name))) return [];
-  return [...sourceProblems(values), ...cloudProblems(values), ...transitProblems(values)];
+  const isAws = values.KEK_AWS_KMS_KEY_ID !== undefined;
+  return [
+    ...sourceProblems(values),
+    ...(isAws ? [] : alone(values, ['KEK_AWS_KMS_ENDPOINT'], 'KEK_AWS_KMS_KEY_ID')),
+    ...transitProblems(values),
+  ];
 }
 
 function sourceProblems(values: KekValues): string[] {
@@ -136,18 +183,27 @@ function transitProblems(values: KekValues): string[] {
 export function kekSettings(values: KekValues): KekSettings {
   const { KEK_FILE: file, KEK_COMMAND: command } = values;
   if (command !== undefined) return { file, command };
-  if (values.KEK_TRANSIT_URL !== undefined) return { file, transit: transit(values) };
-  return { file, ...cloudSettings(values) };
-}
-
-function transit(values: KekValues): NonNullable<KekSettings['transit']> {
+  const { KEK_AWS_KMS_KEY_ID: aws, KEK_GCP_KMS_KEY: google, KEK_AZURE_KEY_ID: azure } = values;
+  if (aws !== undefined) {
+    return { file, cloud: { cloud: 'aws', key: aws, endpoint: values.KEK_AWS_KMS_ENDPOINT } };
+  }
+  if (google !== undefined) {
+    return { file, cloud: { cloud: 'google', key: google, endpoint: values.KEK_GCP_KMS_ENDPOINT } };
+  }
+  if (azure !== undefined) {
+    return { file, cloud: { cloud: 'azure', key: azure, algorithm: values.KEK_AZURE_ALGORITHM } };
+  }
+  if (values.KEK_TRANSIT_URL === undefined) return { file };
   return {
-    url: values.KEK_TRANSIT_URL!,
-    key: values.KEK_TRANSIT_KEY!,
-    mount: values.KEK_TRANSIT_MOUNT,
-    namespace: values.KEK_TRANSIT_NAMESPACE,
-    caFile: values.KEK_TRANSIT_CA_FILE,
-    tokenFile: values.VAULT_TOKEN_FILE,
-    token: values.VAULT_TOKEN,
+    file,
+    transit: {
+      url: values.KEK_TRANSIT_URL,
+      key: values.KEK_TRANSIT_KEY!,
+      mount: values.KEK_TRANSIT_MOUNT,
+      namespace: values.KEK_TRANSIT_NAMESPACE,
+      caFile: values.KEK_TRANSIT_CA_FILE,
+      tokenFile: values.VAULT_TOKEN_FILE,
+      token: values.VAULT_TOKEN,
+    },
   };
 }

@@ -34,7 +34,7 @@ const ROOMS: Record<string, readonly string[]> = {
   'private-files': ['errors'],
   terminal: [],
   timeouts: [],
-  options: ['#kek'],
+  options: ['kek'],
   memory: [],
   batcher: ['errors', 'timeouts'],
   gauges: [],
@@ -43,8 +43,10 @@ const ROOMS: Record<string, readonly string[]> = {
   policy: ['types', 'shape', '#bulk'],
   crypto: ['types'],
   store: ['types', 'errors', 'batcher', 'timeouts'],
+  embedded: ['errors', 'private-files'],
+  kek: ['crypto', 'errors', 'private-files'],
   service: [
-    ...['#embedded', '#kek', 'types', 'errors', 'shape', 'crypto', 'store', 'private-files'],
+    ...['embedded', 'kek', 'types', 'errors', 'shape', 'crypto', 'store'],
     ...['terminal', 'batcher', 'options', 'policy', 'timeouts'],
   ],
   'log-output': [],
@@ -52,32 +54,31 @@ const ROOMS: Record<string, readonly string[]> = {
   http: ['types', 'errors', 'policy', 'service', 'log', 'metrics', '#openapi'],
   ops: [
     ...['types', 'errors', 'service', 'metrics', 'timeouts', 'options', 'policy', 'http'],
-    'terminal',
-    ...['#console', '#openapi'],
+    ...['kek', 'terminal', '#console', '#openapi'],
   ],
   commands: [
     ...['#bulk', '#client', 'config', 'errors', 'http', 'main', 'service', 'terminal', 'types'],
-    ...['options', 'ops', 'policy', 'version', '#embedded', '#kek'],
+    ...['options', 'ops', 'policy', 'version', 'embedded', 'kek'],
   ],
-  config: ['errors', 'memory', 'options', 'store', 'private-files', '#kek'],
+  config: ['errors', 'memory', 'options', 'store', 'private-files', 'kek'],
   process: [
     ...['config', 'crypto', 'errors', 'http', 'log', 'ops', 'service', 'store', 'types'],
     ...['memory', 'metrics', 'options', 'private-files', 'timeouts', 'version'],
   ],
   main: [
-    ...['config', 'errors', 'http', 'log', 'metrics', 'ops', 'process', 'service', 'store'],
+    ...['config', 'errors', 'http', 'kek', 'log', 'metrics', 'ops', 'process', 'service', 'store'],
     ...['timeouts', 'types'],
   ],
   cli: ['commands', 'errors', 'terminal'],
 };
 
 /** Rooms that the service imports by these names in package.json. */
-const OWN_PACKAGES = ['#bulk', '#client', '#console', '#embedded', '#kek', '#openapi'];
+const OWN_PACKAGES = ['#bulk', '#client', '#console', '#openapi'];
 
 /** npm packages that only one room may import. */
 const PACKAGES: Record<string, readonly string[]> = {
   pg: ['store'],
-  '@electric-sql/pglite': ['#embedded'],
+  '@electric-sql/pglite': ['embedded'],
   '/assets/uplot.js': ['#console'],
   'node:crypto': ['commands', 'crypto', 'http', 'ops'],
   'age-encryption': ['commands'],
@@ -85,10 +86,12 @@ const PACKAGES: Record<string, readonly string[]> = {
   yaml: ['policy'],
   pino: ['log'],
   'prom-client': ['gauges', 'metrics'],
-  jose: ['service', '#kek'],
+  jose: ['service'],
   'libphonenumber-js/min': ['shape'],
   '@redis/client': ['service'],
-  '@aws-sdk/client-kms': ['#kek'],
+  '@aws-sdk/client-kms': ['kek'],
+  '@azure/identity': ['kek'],
+  'google-auth-library': ['kek'],
   '@opentelemetry/api': ['process'],
   '@opentelemetry/exporter-trace-otlp-http': ['process'],
   '@opentelemetry/resources': ['process'],

@@ -1,5 +1,5 @@
+import { kekSourceOf } from '../../kek/kek-source.ts';
 import { keyStatus, rotateKey } from '../../service/keys/key-lifecycle.ts';
-import { kekSourceOf } from '../../service/keys/open-keys.ts';
 import { type AdminParts, type AdminRoutes, readFields } from './call.ts';
 import { checkMatch } from './etags.ts';
 

@@ -1,4 +1,3 @@
-import type { KekSource } from '#kek';
 import { type Kek, kekOf } from '../../crypto/kek.ts';
 import type { PlainKey } from '../../crypto/keyring.ts';
 import {
@@ -8,6 +7,7 @@ import {
   operatorError,
   Unavailable,
 } from '../../errors.ts';
+import type { KekSource } from '../../kek/source.ts';
 import type { WrappedKeyStore } from '../../store/wrapped-keys.ts';
 import { monotonicMs, STANDBY_PATIENCE_MS } from '../../timeouts.ts';
 import type { WrappedKey } from '../../types.ts';

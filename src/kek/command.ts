@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
-import { KEK_TIMEOUTS, KekError, type KekSource, parseKek } from './source.ts';
+import { OperatorError } from '../errors.ts';
+import { KEK_TIMEOUTS, type KekSource, parseKek } from './source.ts';
 
 /** Far more than 64 hex digits and white space. */
 const MAX_OUTPUT_BYTES = 4_096;
@@ -18,7 +19,7 @@ export function kekCommand(
     const output = await outputOf(commandLine, environment, timeoutMs);
     const kek = parseKek(output);
     if (kek === undefined) {
-      throw new KekError(
+      throw new OperatorError(
         `KEK_COMMAND must print 32 bytes, or 64 hex digits; it printed ${output.length} bytes. ${BY_HAND}`,
       );
     }
@@ -42,7 +43,7 @@ function outputOf(
     });
     const chunks: Buffer[] = [];
     let outputBytes = 0;
-    const fail = (problem: string) => reject(new KekError(`KEK_COMMAND ${problem}`));
+    const fail = (problem: string) => reject(new OperatorError(`KEK_COMMAND ${problem}`));
     const stop = (problem: string) => {
       fail(problem);
       end(child.pid);
