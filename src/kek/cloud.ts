@@ -43,7 +43,8 @@ export async function accessToken<T>(
 function codeOf(error: unknown): string {
   const { name, code, status, message } = error as Error & { code?: unknown; status?: unknown };
   const entra = /\bAADSTS\d+\b/.exec(message)?.[0];
-  return [name, ...[code, status, entra].filter((one) => one !== undefined)].join(' ');
+  const codes = [name, code, status, entra].map((one) => String(one ?? ''));
+  return [...new Set(codes.filter((one) => /^[\w.-]{1,64}$/.test(one)))].join(' ');
 }
 
 /** Command lines print base64. A raw ciphertext has bytes that base64 lacks. */

@@ -6,7 +6,7 @@ import { AZURE, type AzureSettings } from './azure.ts';
 import { blobOf, type Cloud } from './cloud.ts';
 import { kekCiphertext } from './file.ts';
 import { GOOGLE, type GoogleSettings } from './google.ts';
-import { KEK_TIMEOUTS, type KekSource, type KekTimeouts, readSetting } from './source.ts';
+import { type KekSource, type KekTimeouts, readSetting } from './source.ts';
 
 const CLOUDS = { aws: AWS, google: GOOGLE, azure: AZURE };
 
@@ -15,19 +15,20 @@ export type CloudSettings =
   | ({ readonly cloud: 'google' } & GoogleSettings)
   | ({ readonly cloud: 'azure' } & AzureSettings);
 
-export function cloudOf({ cloud }: CloudSettings): Cloud<CloudSettings> {
+function cloudOf({ cloud }: CloudSettings): Cloud<CloudSettings> {
   return CLOUDS[cloud] as Cloud<unknown>;
 }
 
-/** For the cloud thread. */
-export interface CloudWork {
+interface CloudWork {
   readonly ciphertext: Uint8Array;
   readonly settings: CloudSettings;
   readonly timeouts: KekTimeouts;
 }
 
-export type CloudResult = { readonly plaintext: Uint8Array } | { readonly problem: string };
+type CloudResult = { readonly plaintext: Uint8Array } | { readonly problem: string };
 
+/** The start of the thread included: on a busy machine, it takes seconds to load a library. */
+export const CLOUD_TIMEOUTS: KekTimeouts = { totalMs: 30_000, attemptMs: 4_000 };
 /** The compiled file, also when this file runs as TypeScript in a test. */
 const THREAD = new URL('cloud-thread.js', import.meta.url.replace('/src/kek/', '/dist/kek/'));
 
@@ -39,13 +40,14 @@ export function kekCloud(
   path: string,
   settings: CloudSettings,
   environment: NodeJS.Dict<string>,
-  timeouts = KEK_TIMEOUTS,
+  timeouts = CLOUD_TIMEOUTS,
+  decrypt = decryptInThread,
 ): KekSource {
   const { name, setting, secretFile } = cloudOf(settings);
   return kekCiphertext(path, setting, `${name} key ${settings.key}`, async (content) => {
-    const ciphertext = blobOf(content);
-    if (secretFile && environment[secretFile]) checkSecret(secretFile, environment[secretFile]);
-    const result = await inThread(name, { ciphertext, settings, timeouts }, environment);
+    const secretPath = secretFile && environment[secretFile];
+    if (secretPath) checkSecret(secretFile, secretPath);
+    const result = await decrypt({ ciphertext: blobOf(content), settings, timeouts }, environment);
     if ('problem' in result) throw new OperatorError(result.problem);
     return Buffer.from(result.plaintext);
   });
@@ -57,24 +59,33 @@ function checkSecret(setting: string, path: string): void {
   if (!isFederation) readSetting(setting, path, readSecret);
 }
 
+/** In the thread that runs this. */
+export async function decryptHere(work: CloudWork): Promise<CloudResult> {
+  const { ciphertext, settings, timeouts } = work;
+  try {
+    const blob = Buffer.from(ciphertext);
+    return { plaintext: await cloudOf(settings).decrypt(blob, settings, timeouts) };
+  } catch (error) {
+    if (error instanceof OperatorError) return { problem: error.message };
+    throw error;
+  }
+}
+
 /**
- * A thread, because the libraries read the environment of their process, and nothing else ends
- * their search for credentials.
+ * A thread has its own environment, where the library of the cloud finds its settings. And its end
+ * is the only way to end a library's search for credentials.
  */
-function inThread(
-  name: string,
-  workerData: CloudWork,
-  env: NodeJS.Dict<string>,
-): Promise<CloudResult> {
-  const { totalMs } = workerData.timeouts;
+function decryptInThread(workerData: CloudWork, env: NodeJS.Dict<string>): Promise<CloudResult> {
+  const { settings, timeouts } = workerData;
+  const { name } = cloudOf(settings);
   const worker = new Worker(THREAD, { workerData, env, execArgv: [] });
   return new Promise<CloudResult>((resolve, reject) => {
-    const fail = (problem: string) => reject(new OperatorError(`${name}: ${problem}`));
-    const late = `no response within ${totalMs / 1_000} s, or none from the source of its credentials. Check the network, the endpoint and the credentials of this machine, and start again.`;
-    const timer = setTimeout(() => fail(late), totalMs);
+    const fail = (problem: string) => reject(new OperatorError(`${name} ${problem}`));
+    const late = `or the source of its credentials did not respond within ${timeouts.totalMs / 1_000} s. Check the network, the endpoint and the credentials of this machine, and start again.`;
+    const timer = setTimeout(() => fail(late), timeouts.totalMs);
     worker.once('message', resolve);
     // The text of the error may be the server's.
-    worker.once('error', (error) => fail(`its library failed (${error.name}). Start again.`));
+    worker.once('error', ({ name }) => fail(`cannot be used: its library failed (${name}).`));
     worker.once('exit', () => clearTimeout(timer));
   }).finally(() => worker.terminate());
 }

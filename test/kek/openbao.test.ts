@@ -2,8 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { kekTransit, type TransitSettings } from '../../packages/kek/src/transit.ts';
-import * as files from '../../src/private-files.ts';
+import { kekTransit, type TransitSettings } from '../../src/kek/transit.ts';
 import { newPlace, runCli, startService } from '../support/service.ts';
 import { OpenBao, openbao, TransitStandIn } from '../support/transit.ts';
 
@@ -47,7 +46,7 @@ describe.skipIf(openbao === undefined)('a real OpenBao', () => {
   /** What the transit source says of a failure, without the address. */
   async function problemOf(url: string, changes: Partial<TransitSettings>): Promise<string> {
     const settings = { url, key: 'standin', mount: 'transit', token, ...changes };
-    const source = kekTransit(file, settings as TransitSettings, files);
+    const source = kekTransit(file, settings as TransitSettings);
     const answer = await source.read().catch((error: Error) => error);
     expect(answer).toBeInstanceOf(Error);
     return (answer as Error).message.replaceAll(url, 'URL');
@@ -55,7 +54,6 @@ describe.skipIf(openbao === undefined)('a real OpenBao', () => {
 
   test('and the stand-in of the other tests fail with the same words', async () => {
     const standIn = await new TransitStandIn().listen();
-    standIn.wrapped('standin');
     const root = (url: string) => ({ token: url === bao.url ? 'root' : standIn.token });
     const failures = [
       (_: string) => ({ token: 'wrong' }),

@@ -39,6 +39,11 @@ export class AwsStandIn extends KeyServiceStandIn {
   readonly accessKeys: string[] = [];
   readonly #key = new SealingKey();
 
+  /** HTTP in clear: the SDK asks an instance over nothing else. */
+  constructor() {
+    super();
+  }
+
   get environment(): Record<string, string> {
     return {
       ...{ KEK_AWS_KMS_KEY_ID: this.key, KEK_AWS_KMS_ENDPOINT: this.url },
@@ -221,8 +226,8 @@ export class AzureStandIn extends KeyServiceStandIn {
       form.get('client_assertion') === this.federatedToken;
     if (isRight && form.get('scope')?.split(' ').includes('https://vault.azure.net/.default'))
       return { status: 200, body: token };
-    const error_description = `AADSTS7000215: ${words}`;
-    return { status: 401, body: { error: 'invalid_client', error_description } };
+    const errorDescription = `AADSTS7000215: ${words}`;
+    return { status: 401, body: { error: 'invalid_client', error_description: errorDescription } };
   }
 
   #unwrapped(algorithm: string, wrapped: Buffer): Buffer {
