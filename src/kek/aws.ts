@@ -18,11 +18,8 @@ export const AWS: Cloud<AwsSettings> = {
   name: 'AWS KMS',
   setting: SETTING,
   decrypt: async (ciphertext, { key, endpoint }, { totalMs, attemptMs }) => {
-    const { KMSClient, DecryptCommand } = await loaded(
-      SETTING,
-      PACKAGE,
-      import('@aws-sdk/client-kms'),
-    );
+    const sdk = import('@aws-sdk/client-kms');
+    const { KMSClient, DecryptCommand } = await loaded(SETTING, PACKAGE, sdk);
     const region = /^arn:[\w-]+:kms:([a-z0-9-]+):/.exec(key)?.[1];
     const client = new KMSClient({
       ...(region && { region }),
@@ -66,14 +63,7 @@ const REMEDIES: Record<string, string> = {
   KMSInvalidStateException: ENABLE,
   InvalidKeyUsageException:
     'KEK_AWS_KMS_KEY_ID must be a symmetric key for encryption and decryption.',
-  InvalidArnException: 'Check the ARN in KEK_AWS_KMS_KEY_ID.',
   CredentialsProviderError: `There are no credentials. ${CREDENTIALS}`,
-  UnrecognizedClientException: CREDENTIALS,
-  InvalidSignatureException: CREDENTIALS,
-  IncompleteSignature: CREDENTIALS,
-  InvalidClientTokenId: CREDENTIALS,
-  MissingAuthenticationToken: CREDENTIALS,
-  ExpiredTokenException: CREDENTIALS,
 };
 
 function explain(error: unknown, key: string, where: string): string {
@@ -84,7 +74,7 @@ function explain(error: unknown, key: string, where: string): string {
   const failed = `AWS KMS did not decrypt the key-encryption key with ${key}`;
   if (Object.hasOwn(REMEDIES, name)) return `${failed} (${name}). ${REMEDIES[name]}`;
   if ($metadata?.httpStatusCode !== undefined) {
-    return `${failed} (${name}, status ${$metadata.httpStatusCode}, from ${where}). Start again. If it fails again, look this code up in the documentation of AWS KMS.`;
+    return `${failed} (${name}, status ${$metadata.httpStatusCode}, from ${where}). ${CREDENTIALS} If they are right, look this code up in the documentation of AWS KMS.`;
   }
   return `AWS KMS cannot be reached at ${where} (${code ?? name}). Check the network, KEK_AWS_KMS_ENDPOINT and AWS_REGION, and start again.`;
 }

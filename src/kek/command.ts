@@ -18,12 +18,10 @@ export function kekCommand(
   const read = async () => {
     const output = await outputOf(commandLine, environment, timeoutMs);
     const kek = parseKek(output);
-    if (kek === undefined) {
-      throw new OperatorError(
-        `KEK_COMMAND must print 32 bytes, or 64 hex digits; it printed ${output.length} bytes. ${BY_HAND}`,
-      );
-    }
-    return kek;
+    if (kek !== undefined) return kek;
+    throw new OperatorError(
+      `KEK_COMMAND must print 32 bytes, or 64 hex digits; it printed ${output.length} bytes. ${BY_HAND}`,
+    );
   };
   return { place: 'the output of KEK_COMMAND', setting: 'KEK_COMMAND', read };
 }
@@ -50,22 +48,16 @@ function outputOf(
       // A process that left the group may keep the pipe open.
       child.stdout.destroy();
     };
-    const late = setTimeout(
-      () => stop(`did not end within ${timeoutMs / 1_000} s. ${BY_HAND}`),
-      timeoutMs,
-    );
+    const late = setTimeout(stop, timeoutMs, `did not end within ${timeoutMs / 1_000} s. ${BY_HAND}`);
     child.stdout.on('data', (chunk: Buffer) => {
       chunks.push(chunk);
       outputBytes += chunk.length;
-      if (outputBytes > MAX_OUTPUT_BYTES) {
-        stop(
-          `printed more than ${MAX_OUTPUT_BYTES} bytes. It must print the key and nothing else.`,
-        );
-      }
+      if (outputBytes <= MAX_OUTPUT_BYTES) return;
+      stop(`printed more than ${MAX_OUTPUT_BYTES} bytes. It must print the key and nothing else.`);
     });
-    child.on('error', (error: NodeJS.ErrnoException) => {
+    child.on('error', ({ code }: NodeJS.ErrnoException) => {
       clearTimeout(late);
-      fail(`cannot be run: /bin/sh does not start (${error.code}).`);
+      fail(`cannot be run: /bin/sh does not start (${code}).`);
     });
     child.on('close', (code, signal) => {
       clearTimeout(late);

@@ -1,4 +1,5 @@
-import { type RequestOptions, request as requestHttp } from 'node:http';
+import { once } from 'node:events';
+import { type IncomingMessage, type RequestOptions, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { OperatorError } from '../errors.ts';
@@ -101,23 +102,17 @@ async function attempts(
   }
 }
 
-function exchange(url: URL, options: RequestOptions, body: string): Promise<Response> {
-  const start = url.protocol === 'https:' ? requestHttps : requestHttp;
-  return new Promise((resolve, reject) => {
-    const request = start(url, options, (response) => {
-      const chunks: Buffer[] = [];
-      let bytes = 0;
-      response.on('data', (chunk: Buffer) => {
-        chunks.push(chunk);
-        bytes += chunk.length;
-        if (bytes > MAX_RESPONSE_BYTES) request.destroy(new Error('the response is too long'));
-      });
-      response.on('error', reject);
-      response.on('end', () =>
-        resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks) }),
-      );
-    });
-    request.on('error', reject);
-    request.end(body);
-  });
+async function exchange(url: URL, options: RequestOptions, body: string): Promise<Response> {
+  const request = (url.protocol === 'https:' ? requestHttps : requestHttp)(url, options);
+  // After the response, the same errors end the loop below.
+  request.on('error', () => {}).end(body);
+  const [response] = (await once(request, 'response')) as [IncomingMessage];
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response) {
+    chunks.push(chunk);
+    bytes += chunk.length;
+    if (bytes > MAX_RESPONSE_BYTES) throw new Error('the response is too long');
+  }
+  return { status: response.statusCode ?? 0, body: Buffer.concat(chunks) };
 }

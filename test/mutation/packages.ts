@@ -61,7 +61,7 @@ export const PACKAGES: readonly Mutant[] = [
   {
     id: 'kek-answer-bytes',
     file: 'kek/request.ts',
-    old: "if (bytes > MAX_RESPONSE_BYTES) request.destroy(new Error('the response is too long'));",
+    old: "if (bytes > MAX_RESPONSE_BYTES) throw new Error('the response is too long');",
     new: '',
     promise: 'An answer without end is not kept.',
     tests: ['kek/sources.test.ts'],
