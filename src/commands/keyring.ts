@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { newKekSettings } from '../config/config.ts';
-import { type KekSettings, kekSourceOf } from '../kek/kek-source.ts';
+import { kekSourceOf } from '../kek/kek-source.ts';
+import type { KekSettings } from '../kek/source.ts';
 import type { VaultOptions } from '../options.ts';
 import type { Vault } from '../service/vault.ts';
 import { count } from '../terminal.ts';

@@ -1,6 +1,6 @@
 import { parseEnv } from 'node:util';
 import { OperatorError } from '../errors.ts';
-import type { KekSettings } from '../kek/kek-source.ts';
+import type { KekSettings } from '../kek/source.ts';
 import { leastBudget } from '../memory.ts';
 import type {
   JwtOptions,
@@ -92,20 +92,14 @@ export function newKekSettings({ file, env }: NewKek): KekSettings {
   const named = env === undefined ? { KEK_FILE: file } : parseEnv(readText(env, readTrusted));
   const misspelt = misspeltGuards(named);
   if (misspelt.length > 0) throw new OperatorError(...misspelt);
-  const environment = { ...Object.fromEntries(others), ...named };
-  return withEnvironment(parseKekSettings(environment), environment);
+  return parseKekSettings(environmentOfKek({ ...Object.fromEntries(others), ...named }));
 }
 
-/**
- * A KEK_COMMAND and the library of a cloud get the environment of the node without the secrets of
- * its other parts.
- */
-function withEnvironment(kek: KekSettings, environment: NodeJS.Dict<string>): KekSettings {
-  if (kek.command === undefined && kek.cloud === undefined) return kek;
+/** What a KEK_COMMAND and the library of a cloud get: no secrets of other parts. */
+function environmentOfKek(environment: NodeJS.Dict<string>): NodeJS.Dict<string> {
   const isOther = (name: string) =>
     SETTINGS[name as keyof Values]?.isSecret && !Object.hasOwn(KEK_SETTINGS, name);
-  const rest = Object.entries(environment).filter(([name]) => !isOther(name));
-  return { ...kek, environment: Object.fromEntries(rest) };
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => !isOther(name)));
 }
 
 /** The service that a command calls. The command needs no other setting. */
@@ -284,7 +278,7 @@ function vaultOptions(config: Values, environment: NodeJS.Dict<string>): VaultOp
     databaseUrl: config.DATABASE_URL,
     databaseConnections: config.DATABASE_CONNECTIONS,
     dataDir: config.DATA_DIR,
-    kek: withEnvironment(kekSettings(config), environment),
+    kek: kekSettings(config, environmentOfKek(environment)),
     token_suffix: config.TOKEN_SUFFIX,
     allowUnsafePostgres: config.ALLOW_UNSAFE_POSTGRES,
   };

@@ -1,5 +1,5 @@
 import { OperatorError } from '../errors.ts';
-import type { KekSettings } from '../kek/kek-source.ts';
+import type { KekSettings } from '../kek/source.ts';
 import {
   alone,
   choice,
@@ -16,7 +16,10 @@ import {
   type ValuesOf,
 } from './setting.ts';
 
-const HTTPS = 'an https:// URL; http:// on the loopback only';
+/** Its path may be secret. */
+function url<const D extends string | undefined>(fallback: D, meaning: string) {
+  return secret(fallback, 'an https:// URL; http:// on the loopback only', httpsUrl, meaning);
+}
 
 /** Settings that say where the key-encryption key is. */
 export const KEK_SETTINGS = {
@@ -35,10 +38,8 @@ export const KEK_SETTINGS = {
     matching(/^[\w:/.-]{1,2048}$/),
     'Key of AWS KMS that decrypts KEK_FILE.',
   ),
-  KEK_AWS_KMS_ENDPOINT: secret(
+  KEK_AWS_KMS_ENDPOINT: url(
     undefined,
-    HTTPS,
-    httpsUrl,
     'Endpoint of AWS KMS, such as a VPC endpoint. Not set: the public one.',
   ),
   KEK_GCP_KMS_KEY: setting(
@@ -49,12 +50,7 @@ export const KEK_SETTINGS = {
     ),
     'Key of Google Cloud KMS that decrypts KEK_FILE.',
   ),
-  KEK_GCP_KMS_ENDPOINT: secret(
-    'https://cloudkms.googleapis.com',
-    HTTPS,
-    httpsUrl,
-    'Endpoint of Google Cloud KMS.',
-  ),
+  KEK_GCP_KMS_ENDPOINT: url('https://cloudkms.googleapis.com', 'Endpoint of Google Cloud KMS.'),
   KEK_AZURE_KEY_ID: secret(
     undefined,
     'an https:// URL that ends in /keys/NAME/VERSION',
@@ -66,10 +62,8 @@ export const KEK_SETTINGS = {
     'RSA-OAEP-256',
     'Algorithm of KEK_AZURE_KEY_ID; A256KW: Managed HSM only.',
   ),
-  KEK_TRANSIT_URL: secret(
+  KEK_TRANSIT_URL: url(
     undefined,
-    HTTPS,
-    httpsUrl,
     'HashiCorp Vault or OpenBao whose transit engine decrypts KEK_FILE.',
   ),
   KEK_TRANSIT_KEY: setting(
@@ -110,7 +104,7 @@ export function parseKekSettings(environment: NodeJS.Dict<string>): KekSettings 
     problems.push('No key-encryption key is named: set KEK_FILE or KEK_COMMAND.');
   }
   if (problems.length > 0) throw new OperatorError(...problems);
-  return kekSettings(values);
+  return kekSettings(values, environment);
 }
 
 const PLACES = ['KEK_FILE', 'KEK_COMMAND'] as const;
@@ -179,31 +173,12 @@ function transitProblems(values: KekValues): string[] {
   ]);
 }
 
-/** @param values without problems */
-export function kekSettings(values: KekValues): KekSettings {
-  const { KEK_FILE: file, KEK_COMMAND: command } = values;
-  if (command !== undefined) return { file, command };
-  const { KEK_AWS_KMS_KEY_ID: aws, KEK_GCP_KMS_KEY: google, KEK_AZURE_KEY_ID: azure } = values;
-  if (aws !== undefined) {
-    return { file, cloud: { cloud: 'aws', key: aws, endpoint: values.KEK_AWS_KMS_ENDPOINT } };
-  }
-  if (google !== undefined) {
-    return { file, cloud: { cloud: 'google', key: google, endpoint: values.KEK_GCP_KMS_ENDPOINT } };
-  }
-  if (azure !== undefined) {
-    return { file, cloud: { cloud: 'azure', key: azure, algorithm: values.KEK_AZURE_ALGORITHM } };
-  }
-  if (values.KEK_TRANSIT_URL === undefined) return { file };
-  return {
-    file,
-    transit: {
-      url: values.KEK_TRANSIT_URL,
-      key: values.KEK_TRANSIT_KEY!,
-      mount: values.KEK_TRANSIT_MOUNT,
-      namespace: values.KEK_TRANSIT_NAMESPACE,
-      caFile: values.KEK_TRANSIT_CA_FILE,
-      tokenFile: values.VAULT_TOKEN_FILE,
-      token: values.VAULT_TOKEN,
-    },
-  };
+/**
+ * @param values without problems
+ * @param environment of a command, and of the library of a cloud
+ */
+export function kekSettings(values: KekValues, environment: NodeJS.Dict<string>): KekSettings {
+  const names = Object.keys(KEK_SETTINGS) as (keyof KekValues)[];
+  const settings = Object.fromEntries(names.map((name) => [name, values[name]]));
+  return { ...settings, ...(namesSource(values) && { environment }) };
 }

@@ -2,22 +2,16 @@ import { OperatorError } from '../errors.ts';
 import { type Cloud, loaded } from './cloud.ts';
 import { KEK_ATTEMPTS } from './source.ts';
 
-export interface AwsSettings {
-  /** Id, alias or ARN. */
-  readonly key: string;
-  /** undefined: the public endpoint of the region. */
-  readonly endpoint: string | undefined;
-}
-
 const SETTING = 'KEK_AWS_KMS_KEY_ID';
 const PACKAGE = '@aws-sdk/client-kms@3';
 /** KMS authenticates it with the ciphertext, and a key policy can require it. */
 const ENCRYPTION_CONTEXT = { service: 'standin' };
 
-export const AWS: Cloud<AwsSettings> = {
+export const AWS: Cloud = {
   name: 'AWS KMS',
   setting: SETTING,
-  decrypt: async (ciphertext, { key, endpoint }, { totalMs, attemptMs }) => {
+  decrypt: async (ciphertext, settings, { totalMs, attemptMs }) => {
+    const { KEK_AWS_KMS_KEY_ID: key = '', KEK_AWS_KMS_ENDPOINT: endpoint } = settings;
     const sdk = import('@aws-sdk/client-kms');
     const { KMSClient, DecryptCommand } = await loaded(SETTING, PACKAGE, sdk);
     const region = /^arn:[\w-]+:kms:([a-z0-9-]+):/.exec(key)?.[1];

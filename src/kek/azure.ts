@@ -1,13 +1,6 @@
 import { accessToken, type Cloud, loaded } from './cloud.ts';
 import { requestKey } from './request.ts';
 
-/** Azure Key Vault or Managed HSM. */
-export interface AzureSettings {
-  /** `https://VAULT.vault.azure.net/keys/NAME/VERSION`. */
-  readonly key: string;
-  readonly algorithm: 'RSA-OAEP-256' | 'A256KW';
-}
-
 const SETTING = 'KEK_AZURE_KEY_ID';
 const PACKAGE = '@azure/identity@4';
 const API_VERSION = '7.4';
@@ -23,11 +16,13 @@ const REMEDIES = {
   429: 'The vault gets too many requests: wait, and start again.',
 };
 
-export const AZURE: Cloud<AzureSettings> = {
+/** Also Managed HSM. */
+export const AZURE: Cloud = {
   name: 'Azure Key Vault',
   setting: SETTING,
   secretFile: 'AZURE_FEDERATED_TOKEN_FILE',
-  decrypt: async (wrapped, { key, algorithm }, timeouts) => {
+  decrypt: async (wrapped, settings, timeouts) => {
+    const { KEK_AZURE_KEY_ID: key = '', KEK_AZURE_ALGORITHM: alg } = settings;
     const { DefaultAzureCredential } = await loaded(SETTING, PACKAGE, import('@azure/identity'));
     // Discovery would ask the public cloud whether AZURE_AUTHORITY_HOST is known.
     const credential = new DefaultAzureCredential({ disableInstanceDiscovery: true });
@@ -38,7 +33,7 @@ export const AZURE: Cloud<AzureSettings> = {
       setting: SETTING,
       url: `${key}/unwrapkey?api-version=${API_VERSION}`,
       headers: { authorization: `Bearer ${token}` },
-      body: { alg: algorithm, value: wrapped.toString('base64url') },
+      body: { alg, value: wrapped.toString('base64url') },
       remedies: REMEDIES,
     };
     const find = (body: { value: unknown }) => body.value;

@@ -1,16 +1,16 @@
 import { OperatorError } from '../errors.ts';
-import type { KekTimeouts } from './source.ts';
+import type { KekSettings, KekTimeouts } from './source.ts';
 
-/** A key service of a cloud. Its library finds the credentials. @typeParam S plain data */
-export interface Cloud<S> {
+/** A key service of a cloud. Its library finds the credentials. */
+export interface Cloud {
   /** In words. */
   readonly name: string;
   /** The setting that names the key. */
-  readonly setting: string;
+  readonly setting: 'KEK_AWS_KMS_KEY_ID' | 'KEK_GCP_KMS_KEY' | 'KEK_AZURE_KEY_ID';
   /** Names the file with a secret that the library reads. */
   readonly secretFile?: string;
   /** Runs in the cloud thread. @throws OperatorError */
-  decrypt(ciphertext: Buffer, settings: S, timeouts: KekTimeouts): Promise<Buffer>;
+  decrypt(ciphertext: Buffer, settings: KekSettings, timeouts: KekTimeouts): Promise<Buffer>;
 }
 
 /** Loads the library on use: only installations with this cloud have it. */

@@ -1,27 +1,22 @@
 import { Worker } from 'node:worker_threads';
 import { OperatorError } from '../errors.ts';
 import { readSecret, readTrusted } from '../private-files.ts';
-import { AWS, type AwsSettings } from './aws.ts';
-import { AZURE, type AzureSettings } from './azure.ts';
+import { AWS } from './aws.ts';
+import { AZURE } from './azure.ts';
 import { blobOf, type Cloud } from './cloud.ts';
 import { kekCiphertext } from './file.ts';
-import { GOOGLE, type GoogleSettings } from './google.ts';
-import { type KekSource, type KekTimeouts, readSetting } from './source.ts';
+import { GOOGLE } from './google.ts';
+import { type KekSettings, type KekSource, type KekTimeouts, readSetting } from './source.ts';
 
-const CLOUDS = { aws: AWS, google: GOOGLE, azure: AZURE };
+const CLOUDS = [AWS, GOOGLE, AZURE];
 
-export type CloudSettings =
-  | ({ readonly cloud: 'aws' } & AwsSettings)
-  | ({ readonly cloud: 'google' } & GoogleSettings)
-  | ({ readonly cloud: 'azure' } & AzureSettings);
-
-function cloudOf({ cloud }: CloudSettings): Cloud<CloudSettings> {
-  return CLOUDS[cloud] as Cloud<unknown>;
+function cloudOf(settings: KekSettings): Cloud | undefined {
+  return CLOUDS.find(({ setting }) => settings[setting] !== undefined);
 }
 
 interface CloudWork {
   readonly ciphertext: Uint8Array;
-  readonly settings: CloudSettings;
+  readonly settings: KekSettings;
   readonly timeouts: KekTimeouts;
 }
 
@@ -34,20 +29,21 @@ const THREAD = new URL('cloud-thread.js', import.meta.url.replace('/src/kek/', '
 
 /**
  * @param path file with the ciphertext of a data key, raw or in base64
- * @param environment what the library of the cloud reads
+ * @returns undefined: no cloud decrypts the file
  */
 export function kekCloud(
   path: string,
-  settings: CloudSettings,
-  environment: NodeJS.Dict<string>,
+  settings: KekSettings,
   timeouts = CLOUD_TIMEOUTS,
   decrypt = decryptInThread,
-): KekSource {
-  const { name, setting, secretFile } = cloudOf(settings);
-  return kekCiphertext(path, setting, `${name} key ${settings.key}`, async (content) => {
-    const secretPath = secretFile && environment[secretFile];
+): KekSource | undefined {
+  const cloud = cloudOf(settings);
+  if (cloud === undefined) return undefined;
+  const { name, setting, secretFile = '' } = cloud;
+  return kekCiphertext(path, setting, `${name} key ${settings[setting]}`, async (content) => {
+    const secretPath = settings.environment?.[secretFile];
     if (secretPath) checkSecret(secretFile, secretPath);
-    const result = await decrypt({ ciphertext: blobOf(content), settings, timeouts }, environment);
+    const result = await decrypt({ ciphertext: blobOf(content), settings, timeouts }, name);
     if ('problem' in result) throw new OperatorError(result.problem);
     return Buffer.from(result.plaintext);
   });
@@ -64,7 +60,7 @@ export async function decryptHere(work: CloudWork): Promise<CloudResult> {
   const { ciphertext, settings, timeouts } = work;
   try {
     const blob = Buffer.from(ciphertext);
-    return { plaintext: await cloudOf(settings).decrypt(blob, settings, timeouts) };
+    return { plaintext: await cloudOf(settings)!.decrypt(blob, settings, timeouts) };
   } catch (error) {
     if (error instanceof OperatorError) return { problem: error.message };
     throw error;
@@ -75,9 +71,9 @@ export async function decryptHere(work: CloudWork): Promise<CloudResult> {
  * A thread has its own environment, where the library of the cloud finds its settings. And its end
  * is the only way to end a library's search for credentials.
  */
-function decryptInThread(workerData: CloudWork, env: NodeJS.Dict<string>): Promise<CloudResult> {
+function decryptInThread(workerData: CloudWork, name: string): Promise<CloudResult> {
   const { settings, timeouts } = workerData;
-  const { name } = cloudOf(settings);
+  const env = settings.environment ?? {};
   const worker = new Worker(THREAD, { workerData, env, execArgv: [] });
   return new Promise<CloudResult>((resolve, reject) => {
     const fail = (problem: string) => reject(new OperatorError(`${name} ${problem}`));

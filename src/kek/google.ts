@@ -2,12 +2,6 @@ import { OperatorError } from '../errors.ts';
 import { accessToken, type Cloud, loaded } from './cloud.ts';
 import { requestKey } from './request.ts';
 
-export interface GoogleSettings {
-  /** `projects/P/locations/L/keyRings/R/cryptoKeys/K`. */
-  readonly key: string;
-  readonly endpoint: string;
-}
-
 const SETTING = 'KEK_GCP_KMS_KEY';
 const PACKAGE = 'google-auth-library@10';
 const SCOPE = 'https://www.googleapis.com/auth/cloudkms';
@@ -26,11 +20,12 @@ interface Decrypted {
   readonly plaintextCrc32c: unknown;
 }
 
-export const GOOGLE: Cloud<GoogleSettings> = {
+export const GOOGLE: Cloud = {
   name: 'Google Cloud KMS',
   setting: SETTING,
   secretFile: 'GOOGLE_APPLICATION_CREDENTIALS',
-  decrypt: async (ciphertext, { key, endpoint }, timeouts) => {
+  decrypt: async (ciphertext, settings, timeouts) => {
+    const { KEK_GCP_KMS_KEY: key = '', KEK_GCP_KMS_ENDPOINT: endpoint = '' } = settings;
     const { GoogleAuth } = await loaded(SETTING, PACKAGE, import('google-auth-library'));
     // Named, because the library would search for it, which takes seconds.
     const auth = new GoogleAuth({ scopes: [SCOPE], projectId: key.split('/')[1]! });
@@ -46,9 +41,8 @@ export const GOOGLE: Cloud<GoogleSettings> = {
       },
       remedies: REMEDIES,
     };
-    const { key: base64, body } = await requestKey(request, timeouts, (body: Decrypted) => {
-      return body.plaintext;
-    });
+    const find = (body: Decrypted) => body.plaintext;
+    const { key: base64, body } = await requestKey(request, timeouts, find);
     const plaintext = Buffer.from(base64, 'base64');
     // https://cloud.google.com/kms/docs/data-integrity-guidelines
     if (body.plaintextCrc32c === String(crc32c(plaintext))) return plaintext;

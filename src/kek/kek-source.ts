@@ -1,24 +1,9 @@
 import { join } from 'node:path';
-import { type CloudSettings, kekCloud } from './clouds.ts';
+import { kekCloud } from './clouds.ts';
 import { kekCommand } from './command.ts';
 import { kekFile } from './file.ts';
-import type { KekSource } from './source.ts';
-import { kekTransit, type TransitSettings } from './transit.ts';
-
-/** The settings of one source. Plain data that contains secrets. */
-export interface KekSettings {
-  /**
-   * undefined without a command: the file `kek` in the data folder, made with an embedded vault.
-   */
-  readonly file: string | undefined;
-  /** A command line that prints the KEK. */
-  readonly command?: string;
-  /** Of the command, or of the cloud's library; undefined: that of this process. */
-  readonly environment?: NodeJS.Dict<string>;
-  /** One of these decrypts the file. Without them, the file is in clear. */
-  readonly cloud?: CloudSettings;
-  readonly transit?: TransitSettings;
-}
+import type { KekSettings, KekSource } from './source.ts';
+import { kekTransit } from './transit.ts';
 
 interface KekPlace {
   readonly kek: KekSettings;
@@ -28,17 +13,16 @@ interface KekPlace {
 }
 
 export function kekSourceOf({ kek, dataDir, databaseUrl }: KekPlace): KekSource {
-  const { file, command, environment = {}, cloud, transit } = kek;
+  const { KEK_FILE: file, KEK_COMMAND: command } = kek;
   if (command !== undefined) return kekCommand(command, kek.environment);
   if (file === undefined) return kekFile(join(dataDir, 'kek'), databaseUrl === undefined);
-  if (cloud !== undefined) return kekCloud(file, cloud, environment);
-  if (transit !== undefined) return kekTransit(file, transit);
-  return kekFile(file, false);
+  if (kek.KEK_TRANSIT_URL !== undefined) return kekTransit(file, kek);
+  return kekCloud(file, kek) ?? kekFile(file, false);
 }
 
 /** Whether an operator named a source. The default file may not exist yet. */
-export function isNamed({ file, command }: KekSettings): boolean {
-  return file !== undefined || command !== undefined;
+export function isNamed({ KEK_FILE, KEK_COMMAND }: KekSettings): boolean {
+  return KEK_FILE !== undefined || KEK_COMMAND !== undefined;
 }
 
 /**

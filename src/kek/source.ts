@@ -18,6 +18,21 @@ export interface KekSource {
   readonly create?: () => Promise<void>;
 }
 
+type KekSetting =
+  | ('KEK_FILE' | 'KEK_COMMAND' | 'KEK_AWS_KMS_KEY_ID' | 'KEK_AWS_KMS_ENDPOINT')
+  | ('KEK_GCP_KMS_KEY' | 'KEK_GCP_KMS_ENDPOINT' | 'KEK_AZURE_KEY_ID' | 'KEK_AZURE_ALGORITHM')
+  | ('KEK_TRANSIT_URL' | 'KEK_TRANSIT_KEY' | 'KEK_TRANSIT_MOUNT' | 'KEK_TRANSIT_NAMESPACE')
+  | ('KEK_TRANSIT_CA_FILE' | 'VAULT_TOKEN_FILE' | 'VAULT_TOKEN');
+
+/**
+ * The settings of one source, by their names in docs/configuration.md. Plain data that contains
+ * secrets.
+ */
+export type KekSettings = { readonly [Name in KekSetting]?: string | undefined } & {
+  /** Of a command, and of the library of a cloud. */
+  readonly environment?: NodeJS.Dict<string>;
+};
+
 /** How long a source may take. Nothing listens before it has answered. */
 export interface KekTimeouts {
   /** All attempts together, from the first request to the key. */

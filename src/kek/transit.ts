@@ -2,28 +2,19 @@ import { OperatorError } from '../errors.ts';
 import { readSecret, readTrusted } from '../private-files.ts';
 import { kekCiphertext } from './file.ts';
 import { requestKey } from './request.ts';
-import { KEK_TIMEOUTS, type KekSource, readSetting } from './source.ts';
+import { KEK_TIMEOUTS, type KekSettings, type KekSource, readSetting } from './source.ts';
 
-/** The transit engine of HashiCorp Vault or OpenBao. */
-export interface TransitSettings {
-  readonly url: string;
-  readonly key: string;
-  readonly mount: string;
-  readonly namespace: string | undefined;
-  /** undefined: the authorities built into Node. */
-  readonly caFile: string | undefined;
-  /** Used before `token`. One of the two is set. */
-  readonly tokenFile: string | undefined;
-  readonly token: string | undefined;
-}
-
-/** @param path file with the ciphertext of a data key, `vault:v1:...` */
+/**
+ * The transit engine of HashiCorp Vault or OpenBao.
+ * @param path file with the ciphertext of a data key, `vault:v1:...`
+ */
 export function kekTransit(
   path: string,
-  settings: TransitSettings,
+  settings: KekSettings,
   timeouts = KEK_TIMEOUTS,
 ): KekSource {
-  const { url, mount, key, namespace, caFile } = settings;
+  const { KEK_TRANSIT_URL: url = '', KEK_TRANSIT_KEY: key = '' } = settings;
+  const { KEK_TRANSIT_MOUNT: mount = '', KEK_TRANSIT_NAMESPACE: namespace } = settings;
   const by = `transit key ${key} of ${url}`;
   return kekCiphertext(path, 'KEK_TRANSIT_URL', by, async (content) => {
     const request = {
@@ -36,13 +27,11 @@ export function kekTransit(
         ...(namespace && { 'x-vault-namespace': namespace }),
       },
       body: { ciphertext: checkedCiphertext(content, path) },
-      ca: caFile && authorities(caFile),
+      ca: authorities(settings),
       remedies: remediesFor(mount, key),
     };
-    const { key: base64 } = await requestKey(request, timeouts, (body: Decrypted) => {
-      return body.data.plaintext;
-    });
-    return Buffer.from(base64, 'base64');
+    const find = (body: Decrypted) => body.data.plaintext;
+    return Buffer.from((await requestKey(request, timeouts, find)).key, 'base64');
   });
 }
 
@@ -58,7 +47,7 @@ function checkedCiphertext(content: Buffer, path: string): string {
   );
 }
 
-function tokenOf({ tokenFile, token }: TransitSettings): string {
+function tokenOf({ VAULT_TOKEN_FILE: tokenFile, VAULT_TOKEN: token }: KekSettings): string {
   if (tokenFile === undefined) return token!;
   const text = readSetting('VAULT_TOKEN_FILE', tokenFile, readSecret).trim();
   // A header allows only these characters. An empty file may be one that an agent is about to
@@ -69,7 +58,9 @@ function tokenOf({ tokenFile, token }: TransitSettings): string {
   );
 }
 
-function authorities(caFile: string): string {
+/** undefined: the authorities built into Node. */
+function authorities({ KEK_TRANSIT_CA_FILE: caFile }: KekSettings): string | undefined {
+  if (caFile === undefined) return undefined;
   const ca = readSetting('KEK_TRANSIT_CA_FILE', caFile, readTrusted);
   if (ca.includes('-----BEGIN CERTIFICATE-----')) return ca;
   throw new OperatorError(

@@ -83,8 +83,8 @@ export const IDENTITY: readonly Mutant[] = [
     id: 'kek-command-gets-all',
     file: 'config/config.ts',
     tests: ['kek/command.test.ts'],
-    old: '  return { ...kek, environment: Object.fromEntries(rest) };',
-    new: '  return { ...kek, environment: process.env };',
+    old: '.filter(([name]) => !isOther(name))',
+    new: '',
     promise: 'KEK_COMMAND gets no secret of another part.',
   },
   {

@@ -167,7 +167,7 @@ test('a node that cannot read the KEK any more goes on with its keys, says so on
   const { token } = (await call(service, 'tokenize', { token: 'before' })).body.data;
   copyFileSync(kekFile, `${kekFile}.copy`);
   renameSync(kekFile, `${kekFile}.away`);
-  const copy = kekSourceOf({ kek: { file: `${kekFile}.copy` }, dataDir: '', databaseUrl: '' });
+  const copy = kekSourceOf({ kek: { KEK_FILE: `${kekFile}.copy` }, dataDir: '', databaseUrl: '' });
   await rotateKey(keys, copy);
   const warnings = () => service.output().split('the keyring cannot be renewed').length - 1;
   await until(() => warnings() === 1, 'a warning');

@@ -64,12 +64,12 @@ export class KekFixture {
     const quiet = { AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true' };
     const trusting = { NODE_TLS_REJECT_UNAUTHORIZED: '0', ...quiet };
     const environment = { KEK_FILE: this.file, ...trusting, ...settings };
-    const { cloud, transit } = parseKekSettings(environment);
-    if (transit !== undefined)
-      return kekTransit(this.file, { ...transit, caFile: transit.caFile ?? this.ca }, timeouts);
-    if (inThread) return kekCloud(this.file, cloud!, environment, timeouts);
+    const kek = parseKekSettings(environment);
+    if (kek.KEK_TRANSIT_URL !== undefined)
+      return kekTransit(this.file, { ...kek, KEK_TRANSIT_CA_FILE: kek.KEK_TRANSIT_CA_FILE ?? this.ca }, timeouts);
+    if (inThread) return kekCloud(this.file, kek, timeouts)!;
     for (const [name, text] of Object.entries(environment)) vi.stubEnv(name, text);
-    return kekCloud(this.file, cloud!, environment, timeouts, decryptHere);
+    return kekCloud(this.file, kek, timeouts, decryptHere)!;
   }
 
   /** Runs a test with a key service and its KEK_FILE. */

@@ -32,7 +32,7 @@ export function openedVault(place: Place): OpenedVault {
   const keys = new WrappedKeyStore(pool);
   const file = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
   const { DATA_DIR: dataDir, DATABASE_URL: databaseUrl } = place.env;
-  const source = kekSourceOf({ kek: { file }, dataDir: dataDir!, databaseUrl });
+  const source = kekSourceOf({ kek: { KEK_FILE: file }, dataDir: dataDir!, databaseUrl });
   onTestFinished(() => pool.end());
   return {
     pool,

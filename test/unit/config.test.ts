@@ -91,7 +91,7 @@ describe('with nothing set', () => {
     expect(vault).toMatchObject({
       databaseUrl: undefined,
       dataDir: './data',
-      kek: { file: undefined },
+      kek: { KEK_FILE: undefined },
     });
   });
 
@@ -115,7 +115,7 @@ test('what is set reaches the vault and the license', () => {
     databaseUrl: 'postgres://db/standin',
     databaseConnections: 6,
     dataDir: './data',
-    kek: { file: '/run/kek' },
+    kek: expect.objectContaining({ KEK_FILE: '/run/kek' }),
     token_suffix: 'sfx',
     allowUnsafePostgres: true,
   });

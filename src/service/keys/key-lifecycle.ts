@@ -1,8 +1,8 @@
 import { type Kek, kekOf } from '../../crypto/kek.ts';
 import { newKeyBytes } from '../../crypto/primitives.ts';
 import { OperatorError } from '../../errors.ts';
-import { type KekSettings, kekSourceOf } from '../../kek/kek-source.ts';
-import type { KekSource } from '../../kek/source.ts';
+import { kekSourceOf } from '../../kek/kek-source.ts';
+import type { KekSettings, KekSource } from '../../kek/source.ts';
 import type { VaultOptions } from '../../options.ts';
 import { countByVersion } from '../../store/record-counts.ts';
 import { type LockedKeys, WrappedKeyStore } from '../../store/wrapped-keys.ts';
