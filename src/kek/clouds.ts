@@ -3,7 +3,7 @@ import { OperatorError } from '../errors.ts';
 import { readSecret, readTrusted } from '../private-files.ts';
 import { AWS } from './aws.ts';
 import { AZURE } from './azure.ts';
-import { blobOf, type Cloud } from './cloud.ts';
+import type { Cloud } from './cloud.ts';
 import { kekCiphertext } from './file.ts';
 import { GOOGLE } from './google.ts';
 import { type KekSettings, type KekSource, type KekTimeouts, readSetting } from './source.ts';
@@ -55,16 +55,46 @@ function checkSecret(setting: string, path: string): void {
   if (!isFederation) readSetting(setting, path, readSecret);
 }
 
+/** Command lines print base64. A raw ciphertext has bytes that base64 lacks. */
+function blobOf(content: Buffer): Buffer {
+  const text = content.toString('latin1').replaceAll(/\s/g, '');
+  return /^[\w+/-]+={0,2}$/.test(text) ? Buffer.from(text, 'base64') : content;
+}
+
 /** In the thread that runs this. */
 export async function decryptHere(work: CloudWork): Promise<CloudResult> {
   const { ciphertext, settings, timeouts } = work;
+  const cloud = cloudOf(settings)!;
   try {
-    const blob = Buffer.from(ciphertext);
-    return { plaintext: await cloudOf(settings)!.decrypt(blob, settings, timeouts) };
+    return { plaintext: await cloud.decrypt(Buffer.from(ciphertext), settings, timeouts) };
   } catch (error) {
-    if (error instanceof OperatorError) return { problem: error.message };
-    throw error;
+    return { problem: error instanceof OperatorError ? error.message : explain(error, cloud) };
   }
+}
+
+function explain(error: unknown, { name, setting, library, remedies = {}, remedy }: Cloud): string {
+  const { name: kind, code, errors = [error] } = error as LibraryError;
+  if (code === 'ERR_MODULE_NOT_FOUND') {
+    return `${setting} needs the package ${library}. Run: npm install --no-save --save-prod ${library}`;
+  }
+  const codes = errors.map((one) => codesOf(one as LibraryError)).join(', ');
+  return `${name} did not decrypt the key-encryption key (${codes}). ${Object.hasOwn(remedies, kind) ? remedies[kind] : remedy}`;
+}
+
+/** What the libraries throw. */
+interface LibraryError extends Error {
+  readonly code?: unknown;
+  readonly status?: unknown;
+  readonly $metadata?: { readonly httpStatusCode?: number };
+  /** Of all credentials that were tried. */
+  readonly errors?: readonly unknown[];
+}
+
+/** Names and codes of an error. A code of Entra ID is in its text. */
+function codesOf({ name, code, status, $metadata, message }: LibraryError): string {
+  const entra = /\bAADSTS\d+\b/.exec(message)?.[0];
+  const codes = [name, code, status ?? $metadata?.httpStatusCode, entra].map(String);
+  return [...new Set(codes)].filter((one) => /^(?!undefined)[\w.-]{1,64}$/.test(one)).join(' ');
 }
 
 /**

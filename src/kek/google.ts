@@ -1,12 +1,8 @@
 import { OperatorError } from '../errors.ts';
-import { accessToken, type Cloud, loaded } from './cloud.ts';
+import type { Cloud } from './cloud.ts';
 import { requestKey } from './request.ts';
 
-const SETTING = 'KEK_GCP_KMS_KEY';
-const PACKAGE = 'google-auth-library@10';
 const SCOPE = 'https://www.googleapis.com/auth/cloudkms';
-const NO_TOKEN =
-  'Check GOOGLE_APPLICATION_CREDENTIALS (its key may have been deleted), or the service account of this machine, and its clock.';
 const REMEDIES = {
   400: 'KEK_FILE was encrypted with another key, or was changed, or the version of the key is disabled or destroyed: check KEK_GCP_KMS_KEY and KEK_FILE.',
   401: 'The access token is not accepted: check GOOGLE_APPLICATION_CREDENTIALS, and the clock of this machine.',
@@ -22,19 +18,21 @@ interface Decrypted {
 
 export const GOOGLE: Cloud = {
   name: 'Google Cloud KMS',
-  setting: SETTING,
+  setting: 'KEK_GCP_KMS_KEY',
+  library: 'google-auth-library@10',
   secretFile: 'GOOGLE_APPLICATION_CREDENTIALS',
+  remedy:
+    'Check GOOGLE_APPLICATION_CREDENTIALS (its key may have been deleted), or the service account of this machine, and its clock.',
   decrypt: async (ciphertext, settings, timeouts) => {
     const { KEK_GCP_KMS_KEY: key = '', KEK_GCP_KMS_ENDPOINT: endpoint = '' } = settings;
-    const { GoogleAuth } = await loaded(SETTING, PACKAGE, import('google-auth-library'));
+    const { GoogleAuth } = await import('google-auth-library');
     // Named, because the library would search for it, which takes seconds.
     const auth = new GoogleAuth({ scopes: [SCOPE], projectId: key.split('/')[1]! });
-    const token = await accessToken('Google Cloud', auth.getAccessToken(), NO_TOKEN);
     const request = {
       server: 'Google Cloud KMS',
       setting: 'KEK_GCP_KMS_ENDPOINT',
       url: `${endpoint.replace(/\/+$/, '')}/v1/${key}:decrypt`,
-      headers: { authorization: `Bearer ${token}` },
+      headers: { authorization: `Bearer ${await auth.getAccessToken()}` },
       body: {
         ciphertext: ciphertext.toString('base64'),
         ciphertextCrc32c: String(crc32c(ciphertext)),

@@ -36,7 +36,7 @@ describe.skipIf(!hasOpenssl)('the library of AWS finds', () => {
   test('no credentials: an error, and nothing is sent', () =>
     fixture.withService(AwsStandIn, async (aws) => {
       expect(await fixture.problem(without(aws))).toMatch(
-        /\(CredentialsProviderError\)\. There are no credentials\. Check AWS_ACCESS_KEY_ID/,
+        /\(CredentialsProviderError\)\. Check .* AWS_ACCESS_KEY_ID/,
       );
       expect(aws.accessKeys).toEqual([]);
     }));
@@ -74,7 +74,7 @@ describe.skipIf(!hasOpenssl)('the library of Google Cloud takes', () => {
       expect(await fixture.read(settings, credentials(google.account))).toEqual(KEK);
       const { account } = new GoogleStandIn();
       expect(await fixture.problem(settings, credentials(account))).toMatch(
-        /^Google Cloud gave no access token \(.*400\)\. Check GOOGLE_APPLICATION_CREDENTIALS/,
+        /^Google Cloud KMS did not .* \(.*400\)\. Check GOOGLE_APPLICATION_CREDENTIALS/,
       );
     }));
 
@@ -105,7 +105,7 @@ describe.skipIf(!hasOpenssl)('the library of Google Cloud takes', () => {
       );
       const noMachine = { GCE_METADATA_HOST: `127.0.0.1:${await freePort()}` };
       for (const changes of [credentials('hunter2'), credentials({ type: 'hunter2' }), noMachine]) {
-        expect(await problem(changes)).toMatch(/^Google Cloud gave no access token \(\w+\)\. Check/);
+        expect(await problem(changes)).toMatch(/^Google Cloud KMS did not .* \(\w+\)\. Check GOOGLE_/);
       }
       expect(google.asked).toEqual([]);
     }));
@@ -145,7 +145,7 @@ describe.skipIf(!hasOpenssl)('the library of Azure takes', () => {
       expect(await fixture.read(settings, tokenFile(azure.federatedToken))).toEqual(KEK);
       settings.AZURE_TOKEN_CREDENTIALS = 'EnvironmentCredential';
       expect(await fixture.problem(settings, { AZURE_CLIENT_SECRET: 'hunter2' })).toMatch(
-        /^Azure gave no access token \(.*AADSTS7000215.*\)\. Check AZURE_TENANT_ID, AZURE_CLIENT_ID/,
+        /^Azure Key Vault did not .* \(.*AADSTS7000215.*\)\. Check AZURE_TENANT_ID/,
       );
       expect(await fixture.problem(settings, tokenFile('hunter2', 0o644))).toMatch(
         /^AZURE_FEDERATED_TOKEN_FILE .* is open to others/,
@@ -168,7 +168,7 @@ describe.skipIf(!hasOpenssl)('the library of Azure takes', () => {
       azure.fail('/metadata', azure.error(400), azure.error(400));
       const key = { KEK_AZURE_KEY_ID: `https://${host}/keys/kek/${azure.version}` };
       const only = { AZURE_TOKEN_CREDENTIALS: 'ManagedIdentityCredential' };
-      expect(await fixture.problem(azure.environment, key, only)).toContain('no access token');
+      expect(await fixture.problem(azure.environment, key, only)).toMatch(/Error.*assign a managed/);
       const { searchParams } = new URL(azure.asked[0]!.path, azure.url);
       expect(searchParams.get('resource')).toBe(`https://${resource}`);
     }),
