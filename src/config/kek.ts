@@ -107,16 +107,15 @@ export function parseKekSettings(environment: NodeJS.Dict<string>): KekSettings 
   return kekSettings(values, environment);
 }
 
-const PLACES = ['KEK_FILE', 'KEK_COMMAND'] as const;
 /** Each names what decrypts KEK_FILE. */
 const DECRYPTERS = [
-  ...(['KEK_AWS_KMS_KEY_ID', 'KEK_GCP_KMS_KEY', 'KEK_AZURE_KEY_ID'] as const),
-  'KEK_TRANSIT_URL',
-] as const;
+  ...(['KEK_AWS_KMS_KEY_ID', 'KEK_GCP_KMS_KEY'] as const),
+  ...(['KEK_AZURE_KEY_ID', 'KEK_TRANSIT_URL'] as const),
+];
 
 /** Whether any setting names a KEK source, complete or not. */
 export function namesSource(values: KekValues): boolean {
-  return [...PLACES, ...DECRYPTERS].some((name) => values[name] !== undefined);
+  return (['KEK_FILE', 'KEK_COMMAND', ...DECRYPTERS] as const).some((name) => values[name] !== undefined);
 }
 
 /**
@@ -134,25 +133,25 @@ export function kekProblems(values: KekValues, refused: ReadonlyMap<string, stri
 }
 
 function sourceProblems(values: KekValues): string[] {
-  const places = PLACES.filter((name) => values[name]);
+  const { KEK_FILE, KEK_COMMAND } = values;
   const decrypters = DECRYPTERS.filter((name) => values[name]);
-  const problems = problemsOf([
+  return problemsOf([
     [
-      places.length > 1,
+      KEK_FILE !== undefined && KEK_COMMAND !== undefined,
       'KEK_FILE and KEK_COMMAND are both set: the key-encryption key has one source. Unset one.',
     ],
     [
       decrypters.length > 1,
       `${decrypters.join(' and ')} are set: only one of them can decrypt KEK_FILE. Unset the others.`,
     ],
+    ...decrypters.map(
+      (name) =>
+        [
+          KEK_FILE === undefined,
+          `${name} decrypts KEK_FILE, which is not set: set KEK_FILE to the file of the ciphertext, and unset KEK_COMMAND.`,
+        ] as const,
+    ),
   ]);
-  if (places.includes('KEK_FILE')) return problems;
-  const unfit = decrypters.map((name) =>
-    places.length > 0
-      ? `${name} and KEK_COMMAND are both set: ${name} decrypts KEK_FILE, but KEK_COMMAND prints the key itself. Unset one.`
-      : `${name} is set, but KEK_FILE is not: set KEK_FILE to the file of the ciphertext.`,
-  );
-  return [...problems, ...unfit];
 }
 
 function transitProblems(values: KekValues): string[] {
