@@ -27,8 +27,8 @@ import { pathText, Step } from './path.ts';
 import { type Place, RecordWalk } from './record-walk.ts';
 import { judgeCaller } from './rights.ts';
 
-/** Of a larger body, to parse takes a turn of its own: 30 ms for 1 MiB of small objects. */
-const MAX_TURN_BYTES = 262_144;
+/** More bytes take a turn of their own. To parse 1 MiB of small objects takes 30 ms. */
+export const MAX_TURN_BYTES = 262_144;
 
 /** What takes the place of a text: null where nothing was found. */
 export type Replacement = string | null;

@@ -272,7 +272,7 @@ describe('waiting is shown', () => {
     expect(stderr).toMatch(/^0 values, waiting: the service does not answer \(\w+\)\n/);
     expect(stderr).toContain('waiting: the service answers 503\n');
     // The last line is of the end, when nothing is waited for.
-    expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^1 value(, [\d,]+\/s)?$/);
+    expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^100 % {2}1 value(, [\d,]+\/s)?$/);
   });
 });
 

@@ -89,6 +89,29 @@ const FOUND: readonly (readonly [what: string, target: string, body: Body])[] = 
     },
   ],
   [
+    'long paths of many names that have to be escaped',
+    `plain full ${LENIENT}`,
+    {
+      map: [
+        [
+          { text: 'values#' },
+          {
+            list: [
+              {
+                inside: '\né\0"12345',
+                levels: 7,
+                of: { inside: 'é*\0', levels: 2, of: '' },
+              },
+              '',
+            ],
+            times: 100,
+          },
+        ],
+      ],
+      times: 50,
+    },
+  ],
+  [
     'many records',
     `ruled none ${LENIENT}`,
     { map: [['a', { list: [{ map: [['email', 'x']] }], times: 9_000 }]] },

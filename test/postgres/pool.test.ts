@@ -136,6 +136,13 @@ describe.skipIf(postgresBin === undefined)('a pool of connections', () => {
     const admin = cluster.directUrl('postgres');
     await query(admin, `alter system set synchronous_standby_names = '${standby}'`);
     await query(admin, 'select pg_reload_conf()');
+    const inForce = () => query(admin, 'show synchronous_standby_names');
+    await until(
+      async () => (await inForce())[0]!.synchronous_standby_names === standby,
+      'the setting',
+    );
+    // The checkpointer tells all sessions.
+    await query(admin, 'checkpoint');
   }
 
   /** Until the test ends, commits wait for a standby that does not exist. */
