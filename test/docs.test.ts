@@ -108,8 +108,7 @@ test('settings that documents name exist', () => {
     for (const piece of codePieces(path)) {
       // Those of clouds are read by their libraries.
       const names = /(?<![\w$])(?!AWS_|AZURE_|GOOGLE_)([A-Z]+_[A-Z_]+)(?==|$)/g;
-      for (const [, name] of piece.matchAll(names))
-        expect(known, path).toContain(name);
+      for (const [, name] of piece.matchAll(names)) expect(known, path).toContain(name);
     }
   }
 });

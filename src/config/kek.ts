@@ -115,7 +115,9 @@ const DECRYPTERS = [
 
 /** Whether any setting names a KEK source, complete or not. */
 export function namesSource(values: KekValues): boolean {
-  return (['KEK_FILE', 'KEK_COMMAND', ...DECRYPTERS] as const).some((name) => values[name] !== undefined);
+  return (['KEK_FILE', 'KEK_COMMAND', ...DECRYPTERS] as const).some(
+    (name) => values[name] !== undefined,
+  );
 }
 
 /**

@@ -48,14 +48,16 @@ describe.skipIf(!hasOpenssl)('the library of AWS finds', () => {
       expect(await fixture.read(aws.environment, { AWS_REGION: 'eu-central-1' })).toEqual(KEK);
     }));
 
-  test.each(['{}', '{"service":"other"}'])('no key for a ciphertext with the context %s', (context) =>
-    fixture.withService(AwsStandIn, async (aws) => {
-      aws.context = context;
-      writeFileSync(fixture.file, aws.encrypt(KEK));
-      expect(await fixture.problem(aws.environment)).toContain(
-        '--encryption-context service=standin',
-      );
-    }),
+  test.each(['{}', '{"service":"other"}'])(
+    'no key for a ciphertext with the context %s',
+    (context) =>
+      fixture.withService(AwsStandIn, async (aws) => {
+        aws.context = context;
+        writeFileSync(fixture.file, aws.encrypt(KEK));
+        expect(await fixture.problem(aws.environment)).toContain(
+          '--encryption-context service=standin',
+        );
+      }),
   );
 });
 
@@ -105,7 +107,9 @@ describe.skipIf(!hasOpenssl)('the library of Google Cloud takes', () => {
       );
       const noMachine = { GCE_METADATA_HOST: `127.0.0.1:${await freePort()}` };
       for (const changes of [credentials('hunter2'), credentials({ type: 'hunter2' }), noMachine]) {
-        expect(await problem(changes)).toMatch(/^Google Cloud KMS did not .* \(\w+\)\. Check GOOGLE_/);
+        expect(await problem(changes)).toMatch(
+          /^Google Cloud KMS did not .* \(\w+\)\. Check GOOGLE_/,
+        );
       }
       expect(google.asked).toEqual([]);
     }));
@@ -168,7 +172,9 @@ describe.skipIf(!hasOpenssl)('the library of Azure takes', () => {
       azure.fail('/metadata', azure.error(400), azure.error(400));
       const key = { KEK_AZURE_KEY_ID: `https://${host}/keys/kek/${azure.version}` };
       const only = { AZURE_TOKEN_CREDENTIALS: 'ManagedIdentityCredential' };
-      expect(await fixture.problem(azure.environment, key, only)).toMatch(/Error.*assign a managed/);
+      expect(await fixture.problem(azure.environment, key, only)).toMatch(
+        /Error.*assign a managed/,
+      );
       const { searchParams } = new URL(azure.asked[0]!.path, azure.url);
       expect(searchParams.get('resource')).toBe(`https://${resource}`);
     }),

@@ -100,7 +100,11 @@ describe.skipIf(!hasOpenssl).each(SOURCES)('$name', (source) => {
     const inHex = service.encrypt(Buffer.from(`${HEX}\n`));
     const base64 = inHex.toString('base64');
     const lines = [base64.replaceAll(/.{64}/g, '$&\r\n'), `${base64}\n`];
-    for (const content of [service.encrypt(KEK), inHex, ...(StandIn === TransitStandIn ? [] : lines)]) {
+    for (const content of [
+      service.encrypt(KEK),
+      inHex,
+      ...(StandIn === TransitStandIn ? [] : lines),
+    ]) {
       writeFileSync(fixture.file, content);
       expect(await fixture.sourceOf(service.environment).read()).toEqual(KEK);
     }
@@ -125,7 +129,9 @@ describe.skipIf(!hasOpenssl).each(SOURCES)('$name', (source) => {
   test('no response is an error when the time is up', async () => {
     const timeouts = { attemptMs: 300, totalMs: 1_000 };
     service.fail(service.path, ...(Array(5).fill('be silent') as Fault[]));
-    expect(await problemWith({}, timeouts)).toMatch(/\((TimeoutError|AbortError|no response in time)/);
+    expect(await problemWith({}, timeouts)).toMatch(
+      /\((TimeoutError|AbortError|no response in time)/,
+    );
     const inThread = problemOf(fixture.sourceOf(service.environment, timeouts, true));
     expect(await inThread).toMatch(/did not respond within 1 s|TimeoutError|in time/);
   });

@@ -34,7 +34,7 @@ export abstract class KeyServiceStandIn extends CloudStandIn {
  */
 export class AwsStandIn extends KeyServiceStandIn {
   readonly path = '';
-  readonly key = 'arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab';
+  key = 'arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab';
   context = '{"service":"standin"}';
   readonly accessKeys: string[] = [];
   readonly #key = new SealingKey();

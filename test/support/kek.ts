@@ -66,7 +66,11 @@ export class KekFixture {
     const environment = { KEK_FILE: this.file, ...trusting, ...settings };
     const kek = parseKekSettings(environment);
     if (kek.KEK_TRANSIT_URL !== undefined)
-      return kekTransit(this.file, { ...kek, KEK_TRANSIT_CA_FILE: kek.KEK_TRANSIT_CA_FILE ?? this.ca }, timeouts);
+      return kekTransit(
+        this.file,
+        { ...kek, KEK_TRANSIT_CA_FILE: kek.KEK_TRANSIT_CA_FILE ?? this.ca },
+        timeouts,
+      );
     if (inThread) return kekCloud(this.file, kek, timeouts)!;
     for (const [name, text] of Object.entries(environment)) vi.stubEnv(name, text);
     return kekCloud(this.file, kek, timeouts, decryptHere)!;
@@ -74,10 +78,10 @@ export class KekFixture {
 
   /** Runs a test with a key service and its KEK_FILE. */
   async withService<S extends KeyServiceStandIn>(
-    StandIn: new (tls: { key: Buffer; cert: Buffer }) => S,
+    STAND_IN: new (tls: { key: Buffer; cert: Buffer }) => S,
     work: (service: S) => Promise<void>,
   ): Promise<void> {
-    const service = await new StandIn(this.pem).listen();
+    const service = await new STAND_IN(this.pem).listen();
     try {
       writeFileSync(this.file, service.encrypt(KEK));
       await work(service);

@@ -56,7 +56,11 @@ const ROWS: Record<string, readonly number[]> = {
   'connection to Redis': [redis('CONNECT_TIMEOUT_MS'), redis('MAX_RECONNECT_DELAY_MS')],
   'silence of Redis': [redis('SILENCE_TIMEOUT_MS')],
   'keys of `JWT_ISSUER`': [constant('service/jwt/issuer-keys.ts', 'FETCH_TIMEOUT_MS')],
-  'KEK from a command, KMS or transit': [kek('totalMs'), kek('attemptMs'), constant('kek/clouds.ts', 'totalMs')],
+  'KEK from a command, KMS or transit': [
+    kek('totalMs'),
+    kek('attemptMs'),
+    constant('kek/clouds.ts', 'totalMs'),
+  ],
   'start of the embedded database': [embedded('START_TIMEOUT_MS')],
   'line of a required audit log': [constant('service/audit/audit-log.ts', 'PATIENCE_MS')],
   'requests under way after draining': [
