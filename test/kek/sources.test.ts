@@ -30,7 +30,7 @@ const SOURCES = [
       [400, 'SomethingNewException', /\(SomethingNewException 400\)\. Check the network, KEK_AWS/],
       [500, 'KMSInternalException', /KMSInternalException 500/],
     ],
-    otherKey: /\(InvalidCiphertextException\).*was changed.*--encryption-context/,
+    otherKey: /\(InvalidCiphertextException 400\).*was changed.*--encryption-context/,
     withoutKey: [],
   },
   {
