@@ -244,7 +244,9 @@ describe.skipIf(chromiumBin === undefined)('the console with a policy', () => {
           /\/console\/(playground\/api-key|client\?id=nobody)$/,
         );
         for (const answer of answers.splice(0)) answer();
-        await (await answered).finished();
+        await answered;
+        // A page that drops the answer does not read it to its end, so nothing else tells.
+        await tab.page.evaluate(() => new Promise((resolve) => setTimeout(resolve)));
       };
       await go('playground');
       await tab.page.getByLabel('Lenient').waitFor();
