@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from './config/config.ts';
+import { kekSourceOf } from './kek/kek-source.ts';
 import { endOnUncaught, failureFields, isPretty, type Log, openLog, problemFields } from './log.ts';
 import { createMetrics } from './metrics.ts';
 import { createFirst } from './process/first-client.ts';
@@ -8,7 +9,6 @@ import { openPublicListener, type PublicListener } from './process/public-listen
 import { checkAuditFile } from './service/audit/audit-file.ts';
 import { Certificate } from './service/certificate.ts';
 import { KeyringFollower } from './service/keys/keyring-follower.ts';
-import { kekSourceOf } from './service/keys/open-keys.ts';
 import { License } from './service/license.ts';
 import { Expiry } from './service/records/removal.ts';
 import { openVault, type Vault } from './service/vault.ts';

@@ -1,4 +1,4 @@
-import type { KekSettings } from '#kek';
+import type { KekSettings } from './kek/source.ts';
 
 /** Options of the parts of the service. `config/` makes them from the settings. */
 export interface VaultOptions {

@@ -106,8 +106,9 @@ test('settings that documents name exist', () => {
   ]);
   for (const path of documents()) {
     for (const piece of codePieces(path)) {
-      for (const [, name] of piece.matchAll(/(?<![\w$])([A-Z]+_[A-Z_]+)(?==|$)/g))
-        expect(known, path).toContain(name);
+      // Those of clouds are read by their libraries.
+      const names = /(?<![\w$])(?!AWS_|AZURE_|GOOGLE_)([A-Z]+_[A-Z_]+)(?==|$)/g;
+      for (const [, name] of piece.matchAll(names)) expect(known, path).toContain(name);
     }
   }
 });

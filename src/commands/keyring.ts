@@ -1,8 +1,8 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import type { KekSettings } from '#kek';
 import { newKekSettings } from '../config/config.ts';
+import { kekSourceOf } from '../kek/kek-source.ts';
+import type { KekSettings } from '../kek/source.ts';
 import type { VaultOptions } from '../options.ts';
-import { kekSourceOf } from '../service/keys/open-keys.ts';
 import type { Vault } from '../service/vault.ts';
 import { count } from '../terminal.ts';
 import {

@@ -10,7 +10,7 @@ import {
 } from 'node:fs';
 import { resolve } from 'node:path';
 import { BulkError, lockOf, writing } from '#bulk';
-import { lockPath } from '#embedded';
+import { lockPath } from '../embedded/lock.ts';
 
 const FLAGS = constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0);
 

@@ -1,8 +1,8 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { OperatorError } from '../errors.ts';
+import { kekSourceOf } from '../kek/kek-source.ts';
 import type { VaultOptions } from '../options.ts';
 import { KeyringFollower } from '../service/keys/keyring-follower.ts';
-import { kekSourceOf } from '../service/keys/open-keys.ts';
 import { type PassEnd, recordsFrom } from '../service/records/record-pass.ts';
 import { reseal } from '../service/records/reseal.ts';
 import {

@@ -1,7 +1,7 @@
 import { parseEnv } from 'node:util';
-import type { KekSettings } from '#kek';
 import { type DefaultLimits, LIMIT_COLUMNS, type LimitColumn } from '../client-settings.ts';
 import { OperatorError } from '../errors.ts';
+import type { KekSettings } from '../kek/source.ts';
 import { leastBudget } from '../memory.ts';
 import type {
   JwtOptions,
@@ -95,16 +95,14 @@ export function newKekSettings({ file, env }: NewKek): KekSettings {
   const named = env === undefined ? { KEK_FILE: file } : parseEnv(readText(env, readTrusted));
   const misspelt = misspeltGuards(named);
   if (misspelt.length > 0) throw new OperatorError(...misspelt);
-  return withEnvironment(parseKekSettings({ ...Object.fromEntries(others), ...named }));
+  return parseKekSettings(environmentOfKek({ ...Object.fromEntries(others), ...named }));
 }
 
-/** A KEK_COMMAND gets the environment of the node without the secrets of its other parts. */
-function withEnvironment(kek: KekSettings): KekSettings {
-  if (kek.command === undefined) return kek;
+/** What a KEK_COMMAND and the library of a cloud get: no secrets of other parts. */
+function environmentOfKek(environment: NodeJS.Dict<string>): NodeJS.Dict<string> {
   const isOther = (name: string) =>
     SETTINGS[name as keyof Values]?.isSecret && !Object.hasOwn(KEK_SETTINGS, name);
-  const rest = Object.entries(process.env).filter(([name]) => !isOther(name));
-  return { ...kek, environment: Object.fromEntries(rest) };
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => !isOther(name)));
 }
 
 /** The service that a command calls. The command needs no other setting. */
@@ -165,7 +163,7 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
   if (problems.length > 0) throw new OperatorError(...problems);
   return {
     ...config,
-    vault: vaultOptions(config),
+    vault: vaultOptions(config, environment),
     license: licenseFiles(config),
     jwt: jwtOptions(config),
     limits: defaultLimits(config),
@@ -279,12 +277,12 @@ function isLoopback(host: string): boolean {
   return /^(localhost|127(\.\d{1,3}){3}|::1)$/i.test(host);
 }
 
-function vaultOptions(config: Values): VaultOptions {
+function vaultOptions(config: Values, environment: NodeJS.Dict<string>): VaultOptions {
   return {
     databaseUrl: config.DATABASE_URL,
     databaseConnections: config.DATABASE_CONNECTIONS,
     dataDir: config.DATA_DIR,
-    kek: withEnvironment(kekSettings(config)),
+    kek: kekSettings(config, environmentOfKek(environment)),
     token_suffix: config.TOKEN_SUFFIX,
     allowUnsafePostgres: config.ALLOW_UNSAFE_POSTGRES,
   };

@@ -1,8 +1,8 @@
-import type { KekSettings } from '#kek';
 import { OperatorError } from '../errors.ts';
-import { CLOUD_SETTINGS, cloudProblems, cloudSettings } from './kek-clouds.ts';
+import type { KekSettings } from '../kek/source.ts';
 import {
   alone,
+  choice,
   credential,
   file,
   httpsUrl,
@@ -16,7 +16,10 @@ import {
   type ValuesOf,
 } from './setting.ts';
 
-const HTTPS = 'an https:// URL; http:// on the loopback only';
+/** Its path may be secret. */
+function url<const D extends string | undefined>(fallback: D, meaning: string) {
+  return secret(fallback, 'an https:// URL; http:// on the loopback only', httpsUrl, meaning);
+}
 
 /** Settings that say where the key-encryption key is. */
 export const KEK_SETTINGS = {
@@ -29,11 +32,38 @@ export const KEK_SETTINGS = {
     text,
     'Command that prints the KEK, run by `sh`, instead of KEK_FILE.',
   ),
-  ...CLOUD_SETTINGS,
-  KEK_TRANSIT_URL: secret(
+  KEK_AWS_KMS_KEY_ID: setting(
     undefined,
-    HTTPS,
-    httpsUrl,
+    'an id, alias or ARN',
+    matching(/^[\w:/.-]{1,2048}$/),
+    'Key of AWS KMS that decrypts KEK_FILE.',
+  ),
+  KEK_AWS_KMS_ENDPOINT: url(
+    undefined,
+    'Endpoint of AWS KMS, such as a VPC endpoint. Not set: the public one.',
+  ),
+  KEK_GCP_KMS_KEY: setting(
+    undefined,
+    'projects/P/locations/L/keyRings/R/cryptoKeys/K',
+    matching(
+      /^projects\/[a-z0-9.:-]{1,64}\/locations\/[a-z0-9-]{1,63}\/keyRings\/[\w-]{1,63}\/cryptoKeys\/[\w-]{1,63}$/,
+    ),
+    'Key of Google Cloud KMS that decrypts KEK_FILE.',
+  ),
+  KEK_GCP_KMS_ENDPOINT: url('https://cloudkms.googleapis.com', 'Endpoint of Google Cloud KMS.'),
+  KEK_AZURE_KEY_ID: secret(
+    undefined,
+    'an https:// URL that ends in /keys/NAME/VERSION',
+    azureKey,
+    'Key of Azure Key Vault or Managed HSM that unwraps KEK_FILE.',
+  ),
+  KEK_AZURE_ALGORITHM: choice(
+    ['RSA-OAEP-256', 'A256KW'],
+    'RSA-OAEP-256',
+    'Algorithm of KEK_AZURE_KEY_ID; A256KW: Managed HSM only.',
+  ),
+  KEK_TRANSIT_URL: url(
+    undefined,
     'HashiCorp Vault or OpenBao whose transit engine decrypts KEK_FILE.',
   ),
   KEK_TRANSIT_KEY: setting(
@@ -57,6 +87,12 @@ export const KEK_SETTINGS = {
 /** Parsed, but not yet checked for contradictions. */
 type KekValues = ValuesOf<typeof KEK_SETTINGS>;
 
+/** Names one version: what a key wrapped is of the version that wrapped it. */
+function azureKey(text: string): string | undefined {
+  const isKey = /\/\/[^/]+\/keys\/[A-Za-z0-9-]{1,127}\/[0-9a-f]{32}$/.test(text);
+  return isKey ? httpsUrl(text) : undefined;
+}
+
 /**
  * The KEK source that an environment names, for example a file in `.env` form with a new KEK.
  * @throws OperatorError with every problem, also when no source is named
@@ -68,19 +104,20 @@ export function parseKekSettings(environment: NodeJS.Dict<string>): KekSettings 
     problems.push('No key-encryption key is named: set KEK_FILE or KEK_COMMAND.');
   }
   if (problems.length > 0) throw new OperatorError(...problems);
-  return kekSettings(values);
+  return kekSettings(values, environment);
 }
 
-const PLACES = ['KEK_FILE', 'KEK_COMMAND'] as const;
 /** Each names what decrypts KEK_FILE. */
 const DECRYPTERS = [
-  ...(['KEK_AWS_KMS_KEY_ID', 'KEK_GCP_KMS_KEY', 'KEK_AZURE_KEY_ID'] as const),
-  'KEK_TRANSIT_URL',
-] as const;
+  ...(['KEK_AWS_KMS_KEY_ID', 'KEK_GCP_KMS_KEY'] as const),
+  ...(['KEK_AZURE_KEY_ID', 'KEK_TRANSIT_URL'] as const),
+];
 
 /** Whether any setting names a KEK source, complete or not. */
 export function namesSource(values: KekValues): boolean {
-  return [...PLACES, ...DECRYPTERS].some((name) => values[name] !== undefined);
+  return (['KEK_FILE', 'KEK_COMMAND', ...DECRYPTERS] as const).some(
+    (name) => values[name] !== undefined,
+  );
 }
 
 /**
@@ -89,29 +126,34 @@ export function namesSource(values: KekValues): boolean {
  */
 export function kekProblems(values: KekValues, refused: ReadonlyMap<string, string>): string[] {
   if (Object.keys(KEK_SETTINGS).some((name) => refused.has(name))) return [];
-  return [...sourceProblems(values), ...cloudProblems(values), ...transitProblems(values)];
+  const isAws = values.KEK_AWS_KMS_KEY_ID !== undefined;
+  return [
+    ...sourceProblems(values),
+    ...(isAws ? [] : alone(values, ['KEK_AWS_KMS_ENDPOINT'], 'KEK_AWS_KMS_KEY_ID')),
+    ...transitProblems(values),
+  ];
 }
 
 function sourceProblems(values: KekValues): string[] {
-  const places = PLACES.filter((name) => values[name]);
+  const { KEK_FILE, KEK_COMMAND } = values;
   const decrypters = DECRYPTERS.filter((name) => values[name]);
-  const problems = problemsOf([
+  return problemsOf([
     [
-      places.length > 1,
+      KEK_FILE !== undefined && KEK_COMMAND !== undefined,
       'KEK_FILE and KEK_COMMAND are both set: the key-encryption key has one source. Unset one.',
     ],
     [
       decrypters.length > 1,
       `${decrypters.join(' and ')} are set: only one of them can decrypt KEK_FILE. Unset the others.`,
     ],
+    ...decrypters.map(
+      (name) =>
+        [
+          KEK_FILE === undefined,
+          `${name} decrypts KEK_FILE, which is not set: set KEK_FILE to the file of the ciphertext, and unset KEK_COMMAND.`,
+        ] as const,
+    ),
   ]);
-  if (places.includes('KEK_FILE')) return problems;
-  const unfit = decrypters.map((name) =>
-    places.length > 0
-      ? `${name} and KEK_COMMAND are both set: ${name} decrypts KEK_FILE, but KEK_COMMAND prints the key itself. Unset one.`
-      : `${name} is set, but KEK_FILE is not: set KEK_FILE to the file of the ciphertext.`,
-  );
-  return [...problems, ...unfit];
 }
 
 function transitProblems(values: KekValues): string[] {
@@ -132,22 +174,12 @@ function transitProblems(values: KekValues): string[] {
   ]);
 }
 
-/** @param values without problems */
-export function kekSettings(values: KekValues): KekSettings {
-  const { KEK_FILE: file, KEK_COMMAND: command } = values;
-  if (command !== undefined) return { file, command };
-  if (values.KEK_TRANSIT_URL !== undefined) return { file, transit: transit(values) };
-  return { file, ...cloudSettings(values) };
-}
-
-function transit(values: KekValues): NonNullable<KekSettings['transit']> {
-  return {
-    url: values.KEK_TRANSIT_URL!,
-    key: values.KEK_TRANSIT_KEY!,
-    mount: values.KEK_TRANSIT_MOUNT,
-    namespace: values.KEK_TRANSIT_NAMESPACE,
-    caFile: values.KEK_TRANSIT_CA_FILE,
-    tokenFile: values.VAULT_TOKEN_FILE,
-    token: values.VAULT_TOKEN,
-  };
+/**
+ * @param values without problems
+ * @param environment of a command, and of the library of a cloud
+ */
+export function kekSettings(values: KekValues, environment: NodeJS.Dict<string>): KekSettings {
+  const names = Object.keys(KEK_SETTINGS) as (keyof KekValues)[];
+  const settings = Object.fromEntries(names.map((name) => [name, values[name]]));
+  return { ...settings, ...(namesSource(values) && { environment }) };
 }

@@ -1,6 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Step } from '#paths';
-import type { Client } from '../client-settings.ts';
 import type { KindCounts } from '../metrics.ts';
 import type { Kind, PathNode, PolicyRules } from '../policy/rules.ts';
 import { Viewer } from '../policy/viewer.ts';

@@ -1,4 +1,5 @@
-import { type Client, DEFAULT_SPACE } from '../types.ts';
+import type { Client } from '../client-settings.ts';
+import { DEFAULT_SPACE } from '../types.ts';
 import type { PolicyRules } from './rules.ts';
 
 /** How a caller sees the vault: by a policy, and in a space. */

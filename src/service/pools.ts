@@ -1,11 +1,8 @@
-import { resolve } from 'node:path';
-import { EmbeddedDatabase, EmbeddedError } from '#embedded';
-import { OperatorError } from '../errors.ts';
+import { locateEmbedded } from '../embedded/embedded-database.ts';
 import type { VaultOptions } from '../options.ts';
-import { makeDataDir } from '../private-files.ts';
 import { PIN_SESSION } from '../store/connection.ts';
 import { databaseHosts } from '../store/hosts.ts';
-import { type Address, Pool } from '../store/pool.ts';
+import { Pool } from '../store/pool.ts';
 import { PrimaryFinder, Timeline } from '../store/primary.ts';
 
 export interface VitalPools {
@@ -33,15 +30,5 @@ export function openPool(
     const finder = new PrimaryFinder(databaseHosts(url)!, timeline);
     return new Pool({ connections, timeline, locate: () => finder.locate() });
   }
-  return new Pool({ connections, timeline, locate: () => locateEmbedded(resolve(dataDir)) });
-}
-
-async function locateEmbedded(dataDir: string): Promise<Address> {
-  try {
-    const database = new EmbeddedDatabase(dataDir, PIN_SESSION);
-    makeDataDir(dataDir);
-    return await database.locate();
-  } catch (error) {
-    throw error instanceof EmbeddedError ? new OperatorError(error.message) : error;
-  }
+  return new Pool({ connections, timeline, locate: () => locateEmbedded(dataDir, PIN_SESSION) });
 }

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { hasDatabase } from '#embedded';
+import { hasDatabase } from '../embedded/owner.ts';
 import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
 import { databaseHosts } from '../store/hosts.ts';

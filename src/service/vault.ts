@@ -1,7 +1,7 @@
-import { openedTwice } from '#embedded';
-import { isNamed, readAhead } from '#kek';
 import { Keyring } from '../crypto/keyring.ts';
+import { openedTwice } from '../embedded/owner.ts';
 import { OperatorError } from '../errors.ts';
+import { isNamed, kekSourceOf, readAhead } from '../kek/kek-source.ts';
 import type { VaultOptions } from '../options.ts';
 import { ApiKeyStore, ApiKeyUseStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
@@ -15,7 +15,7 @@ import { type ServerFacts, serverFacts } from '../store/server.ts';
 import { WrappedKeyStore } from '../store/wrapped-keys.ts';
 import { commandDeadline, migrationDeadline, openDeadline } from '../timeouts.ts';
 import type { Durable } from '../types.ts';
-import { kekSourceOf, type OpenedKey, openKeys } from './keys/open-keys.ts';
+import { type OpenedKey, openKeys } from './keys/open-keys.ts';
 import {
   HEALTH_CONNECTIONS,
   HOUSEKEEPING_CONNECTIONS,

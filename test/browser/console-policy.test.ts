@@ -215,7 +215,7 @@ describe.skipIf(chromiumBin === undefined)('the console with a policy', () => {
         for (const answer of answers.splice(0)) answer();
         await answered;
         // A page that drops the answer does not read it to its end, so nothing else tells.
-        await tab.page.evaluate(() => new Promise((resolve) => setTimeout(resolve)));
+        await at.tab.page.evaluate(() => new Promise((resolve) => setTimeout(resolve)));
       };
       await go('playground');
       await at.tab.page.getByLabel('Lenient').waitFor();

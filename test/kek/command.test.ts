@@ -1,8 +1,8 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { kekCommand } from '../../packages/kek/src/command.ts';
-import { KekError } from '../../packages/kek/src/source.ts';
+import { OperatorError } from '../../src/errors.ts';
+import { kekCommand } from '../../src/kek/command.ts';
 import { folderOfEachTest, KEK } from '../support/kek.ts';
 import { testKey } from '../support/keys.ts';
 import { childrenOf, freePort, isRunning } from '../support/processes.ts';
@@ -15,8 +15,8 @@ async function problemOf(command: string, timeoutMs?: number): Promise<string> {
   const error = await kekCommand(command, undefined, timeoutMs)
     .read()
     .catch((error: unknown) => error);
-  expect(error).toBeInstanceOf(KekError);
-  const { message } = error as KekError;
+  expect(error).toBeInstanceOf(OperatorError);
+  const { message } = error as OperatorError;
   expect(message).toMatch(/^KEK_COMMAND /);
   return message;
 }

@@ -2,8 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { kekTransit, type TransitSettings } from '../../packages/kek/src/transit.ts';
-import * as files from '../../src/private-files.ts';
+import { parseKekSettings } from '../../src/config/kek.ts';
+import { kekTransit } from '../../src/kek/transit.ts';
+import type { Changes } from '../support/kek.ts';
 import { newPlace, runCli, startService } from '../support/service.ts';
 import { OpenBao, openbao, TransitStandIn } from '../support/transit.ts';
 
@@ -45,9 +46,9 @@ describe.skipIf(openbao === undefined)('a real OpenBao', () => {
   });
 
   /** What the transit source says of a failure, without the address. */
-  async function problemOf(url: string, changes: Partial<TransitSettings>): Promise<string> {
-    const settings = { url, key: 'standin', mount: 'transit', token, ...changes };
-    const source = kekTransit(file, settings as TransitSettings, files);
+  async function problemOf(url: string, changes: Changes): Promise<string> {
+    const settings = { KEK_FILE: file, KEK_TRANSIT_URL: url, KEK_TRANSIT_KEY: 'standin' };
+    const source = kekTransit(file, parseKekSettings({ ...settings, ...changes }));
     const answer = await source.read().catch((error: Error) => error);
     expect(answer).toBeInstanceOf(Error);
     return (answer as Error).message.replaceAll(url, 'URL');
@@ -55,13 +56,12 @@ describe.skipIf(openbao === undefined)('a real OpenBao', () => {
 
   test('and the stand-in of the other tests fail with the same words', async () => {
     const standIn = await new TransitStandIn().listen();
-    standIn.wrapped('standin');
-    const root = (url: string) => ({ token: url === bao.url ? 'root' : standIn.token });
+    const root = (url: string) => ({ VAULT_TOKEN: url === bao.url ? 'root' : standIn.token });
     const failures = [
-      (_: string) => ({ token: 'wrong' }),
-      (url: string) => ({ ...root(url), key: 'none' }),
-      (url: string) => ({ ...root(url), mount: 'none' }),
-      (url: string) => ({ ...root(url), namespace: 'none' }),
+      (_: string) => ({ VAULT_TOKEN: 'wrong' }),
+      (url: string) => ({ ...root(url), KEK_TRANSIT_KEY: 'none' }),
+      (url: string) => ({ ...root(url), KEK_TRANSIT_MOUNT: 'none' }),
+      (url: string) => ({ ...root(url), KEK_TRANSIT_NAMESPACE: 'none' }),
     ];
     const statuses: string[] = [];
     for (const changes of failures) {

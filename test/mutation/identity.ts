@@ -2,11 +2,7 @@ import type { Mutant } from './mutant.ts';
 
 const VERIFIER = { file: 'service/jwt/jwt-verifier.ts', tests: ['unit/jwt.test.ts'] };
 const KEYS = { file: 'service/jwt/issuer-keys.ts', tests: ['unit/jwt.test.ts'] };
-const GCP = { file: 'packages/kek/src/gcp-kms.ts', tests: ['kek/gcp-kms.test.ts'] };
-const AZURE = {
-  file: 'packages/kek/src/azure-key-vault.ts',
-  tests: ['kek/azure-key-vault.test.ts'],
-};
+const CLOUD = { tests: ['kek/credentials.test.ts'] };
 
 const SESSIONS = { tests: ['http/console-access.test.ts'], name: 'who signs in' };
 const PAGE = { tests: ['http/admin-access.test.ts'], name: 'acts with a ticket' };
@@ -87,8 +83,8 @@ export const IDENTITY: readonly Mutant[] = [
     id: 'kek-command-gets-all',
     file: 'config/config.ts',
     tests: ['kek/command.test.ts'],
-    old: '  return { ...kek, environment: Object.fromEntries(rest) };',
-    new: '  return { ...kek, environment: process.env };',
+    old: '.filter(([name]) => !isOther(name))',
+    new: '',
     promise: 'KEK_COMMAND gets no secret of another part.',
   },
   {
@@ -177,29 +173,25 @@ export const IDENTITY: readonly Mutant[] = [
   },
   {
     id: 'gcp-checksum',
-    ...GCP,
-    old: 'answer.plaintextCrc32c !== String(crc32c(plaintext))',
-    new: 'answer.plaintextCrc32c === undefined',
-    promise: 'A damaged answer of Cloud KMS is no key.',
+    ...CLOUD,
+    file: 'kek/google.ts',
+    old: 'if (body.plaintextCrc32c === String(crc32c(plaintext)))',
+    new: 'if (body.plaintextCrc32c !== undefined)',
+    promise: 'A damaged response of Cloud KMS is no key.',
   },
   {
-    id: 'gcp-assertion-in-clear',
-    ...GCP,
-    old: "protocol === 'http:' && hostname === '127.0.0.1'",
-    new: "protocol === 'http:'",
-    promise: 'The assertion of a service account is sent over TLS.',
-  },
-  {
-    id: 'gcp-any-metadata-server',
-    ...GCP,
-    old: "if (headers['metadata-flavor'] === 'Google') return text;",
-    new: 'if (headers) return text;',
-    promise: 'Only a metadata server of Google Cloud gives a token.',
+    id: 'cloud-secret-open',
+    ...CLOUD,
+    file: 'kek/clouds.ts',
+    old: '  if (!isFederation) readSetting(setting, path, readSecret);\n',
+    new: '',
+    promise: 'A file with credentials of a cloud that others can read is refused.',
   },
   {
     id: 'azure-resource',
-    ...AZURE,
-    old: 'CLOUDS.exec(new URL(keyId).hostname)?.[1] ?? PUBLIC_CLOUD',
+    ...CLOUD,
+    file: 'kek/azure.ts',
+    old: 'CLOUDS.exec(new URL(key).hostname)?.[1] ?? PUBLIC_CLOUD',
     new: 'PUBLIC_CLOUD',
     promise: 'The token is for the cloud of the vault.',
   },

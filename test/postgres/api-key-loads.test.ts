@@ -278,7 +278,7 @@ describe.skipIf(!kinds().includes('server'))('the first client', () => {
       databaseUrl: url,
       databaseConnections: 5,
       dataDir: place.folder,
-      kek: { file: place.env.KEK_FILE },
+      kek: { KEK_FILE: place.env.KEK_FILE },
       token_suffix: 'tok',
       allowUnsafePostgres: true,
     };

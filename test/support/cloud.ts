@@ -1,3 +1,4 @@
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import {
   createServer,
   type IncomingHttpHeaders,
@@ -5,7 +6,7 @@ import {
   type Server,
 } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect, type Socket } from 'node:net';
 
 export interface Asked {
   readonly method: string;
@@ -54,6 +55,13 @@ export abstract class CloudStandIn {
       if (fault !== 'cut short') return void response.end(text);
       response.write(text.slice(0, -4), () => request.socket.destroy());
     });
+    // A proxy to itself: some libraries ask a fixed host.
+    this.#server.on('connect', (_, socket: Socket) => {
+      socket.write('HTTP/1.1 200 OK\r\n\r\n');
+      const inner = connect((this.#server.address() as AddressInfo).port, '127.0.0.1');
+      socket.pipe(inner).pipe(socket);
+      for (const end of [socket, inner]) end.on('error', () => socket.destroy());
+    });
     await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
     return this;
   }
@@ -85,5 +93,29 @@ export abstract class CloudStandIn {
   #faultOf(path: string): Fault | undefined {
     const i = this.faults.findIndex((one) => path.includes(one.path));
     return i === -1 ? undefined : this.faults.splice(i, 1)[0]!.fault;
+  }
+}
+
+/** AES-256-GCM, as key services seal with. Real ciphertexts have other bytes before. */
+export class SealingKey {
+  readonly #key = randomBytes(32);
+
+  seal(plain: Buffer, context = ''): Buffer {
+    const nonce = randomBytes(12);
+    const cipher = createCipheriv('aes-256-gcm', this.#key, nonce).setAAD(Buffer.from(context));
+    const sealed = [nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()];
+    // The first byte keeps a short one from being base64.
+    return Buffer.concat([Buffer.from([1, 2, 2, 0]), ...sealed]);
+  }
+
+  /** undefined: sealed with another key or context, or changed. */
+  open(sealed: Buffer, context = ''): Buffer | undefined {
+    try {
+      const decipher = createDecipheriv('aes-256-gcm', this.#key, sealed.subarray(4, 16));
+      decipher.setAAD(Buffer.from(context)).setAuthTag(sealed.subarray(-16));
+      return Buffer.concat([decipher.update(sealed.subarray(16, -16)), decipher.final()]);
+    } catch {
+      return undefined;
+    }
   }
 }

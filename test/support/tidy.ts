@@ -35,7 +35,7 @@ const ROOMS: Record<string, readonly string[]> = {
   terminal: [],
   'client-settings': ['terminal', 'types'],
   timeouts: [],
-  options: ['#kek'],
+  options: ['kek'],
   memory: [],
   batcher: ['errors', 'timeouts'],
   gauges: [],
@@ -44,8 +44,10 @@ const ROOMS: Record<string, readonly string[]> = {
   policy: ['client-settings', 'types', 'shape', '#paths'],
   crypto: ['types'],
   store: ['client-settings', 'types', 'errors', 'batcher', 'timeouts'],
+  embedded: ['errors', 'private-files'],
+  kek: ['crypto', 'errors', 'private-files'],
   service: [
-    ...['#embedded', '#kek', 'types', 'errors', 'shape', 'crypto', 'store', 'private-files'],
+    ...['embedded', 'kek', 'types', 'errors', 'shape', 'crypto', 'store'],
     ...['client-settings', 'terminal', 'batcher', 'options', 'policy', 'timeouts', '#paths'],
   ],
   'log-output': [],
@@ -54,24 +56,24 @@ const ROOMS: Record<string, readonly string[]> = {
   openapi: ['client-settings', 'errors', 'http'],
   ops: [
     ...['types', 'errors', 'service', 'metrics', 'timeouts', 'options', 'policy', 'http'],
-    ...['client-settings', 'terminal'],
+    ...['client-settings', 'kek', 'terminal'],
     ...['#console', 'openapi', '#paths'],
   ],
   commands: [
     ...['#bulk', '#client', 'config', 'errors', 'http', 'main', 'service', 'terminal', 'types'],
-    ...['client-settings', 'openapi', 'options', 'ops', 'policy', 'version', '#embedded', '#kek'],
+    ...['client-settings', 'openapi', 'options', 'ops', 'policy', 'version', 'embedded', 'kek'],
     '#paths',
   ],
   config: [
     ...['client-settings', 'errors', 'memory', 'options', 'store', 'private-files'],
-    ...['#kek', '#paths'],
+    ...['kek', '#paths'],
   ],
   process: [
     ...['config', 'crypto', 'errors', 'http', 'log', 'ops', 'service', 'store', 'types'],
     ...['memory', 'metrics', 'options', 'private-files', 'timeouts', 'version'],
   ],
   main: [
-    ...['config', 'errors', 'http', 'log', 'metrics', 'ops', 'process', 'service', 'store'],
+    ...['config', 'errors', 'http', 'kek', 'log', 'metrics', 'ops', 'process', 'service', 'store'],
     ...['timeouts', 'types'],
   ],
   cli: ['commands', 'errors', 'terminal'],
@@ -80,12 +82,12 @@ const ROOMS: Record<string, readonly string[]> = {
 };
 
 /** Rooms that the service imports by these names in package.json. */
-const OWN_PACKAGES = ['#bulk', '#client', '#console', '#embedded', '#kek', '#paths'];
+const OWN_PACKAGES = ['#bulk', '#client', '#console', '#paths'];
 
 /** npm packages that only one room may import. */
 const PACKAGES: Record<string, readonly string[]> = {
   pg: ['store'],
-  '@electric-sql/pglite': ['#embedded'],
+  '@electric-sql/pglite': ['embedded'],
   preact: ['#console'],
   'preact/hooks': ['#console'],
   uplot: ['#console'],
@@ -99,10 +101,12 @@ const PACKAGES: Record<string, readonly string[]> = {
   yaml: ['policy'],
   pino: ['log'],
   'prom-client': ['gauges', 'metrics'],
-  jose: ['service', '#kek'],
+  jose: ['service'],
   'libphonenumber-js/min': ['shape'],
   '@redis/client': ['service'],
-  '@aws-sdk/client-kms': ['#kek'],
+  '@aws-sdk/client-kms': ['kek'],
+  '@azure/identity': ['kek'],
+  'google-auth-library': ['kek'],
   '@opentelemetry/api': ['process'],
   '@opentelemetry/exporter-trace-otlp-http': ['process'],
   '@opentelemetry/resources': ['process'],

@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Answer, type Asked, CloudStandIn } from './cloud.ts';
+import { type Answer, type Asked, SealingKey } from './cloud.ts';
+import { KeyServiceStandIn } from './clouds.ts';
 import { freePort } from './processes.ts';
 import { until } from './service.ts';
 
@@ -11,29 +11,26 @@ import { until } from './service.ts';
  * Paths, headers, statuses and error bodies are the same as in OpenBao 2.6.2.
  * test/kek/openbao.test.ts compares the two.
  */
-export class TransitStandIn extends CloudStandIn {
+export class TransitStandIn extends KeyServiceStandIn {
+  readonly path = '';
   readonly token = 's.test-token';
   namespace: string | undefined;
-  isSealed = false;
-  readonly #keys = new Map<string, Buffer>();
+  readonly #key = new SealingKey();
 
-  /** Does the same as `vault write -f transit/datakey/wrapped/NAME`. Makes a missing key. */
-  wrapped(name: string, plain: Buffer = randomBytes(32)): { ciphertext: string; plain: Buffer } {
-    const key = this.#keys.get(name) ?? randomBytes(32);
-    this.#keys.set(name, key);
-    const nonce = randomBytes(12);
-    const cipher = createCipheriv('aes-256-gcm', key, nonce);
-    const sealed = Buffer.concat([
-      nonce,
-      cipher.update(plain),
-      cipher.final(),
-      cipher.getAuthTag(),
-    ]);
-    return { ciphertext: `vault:v1:${sealed.toString('base64')}`, plain };
+  get environment(): Record<string, string> {
+    const settings = { KEK_TRANSIT_URL: this.url, KEK_TRANSIT_KEY: 'standin' };
+    return { ...settings, VAULT_TOKEN: this.token };
   }
 
-  protected answer({ method, path, headers, body }: Asked): Answer {
-    if (this.isSealed) return errors(503, 'Vault is sealed');
+  encrypt(kek: Buffer): Buffer {
+    return Buffer.from(`vault:v1:${this.#key.seal(kek).toString('base64')}\n`);
+  }
+
+  error(status: number): Answer {
+    return errors(status, 'secret words of the server');
+  }
+
+  protected answer({ path, headers, body }: Asked): Answer {
     const namespace = headers['x-vault-namespace'];
     if (namespace !== undefined && namespace !== this.namespace)
       return errors(404, 'namespace not found');
@@ -41,26 +38,11 @@ export class TransitStandIn extends CloudStandIn {
     const name = /^\/v1\/transit\/decrypt\/([^/]+)$/.exec(path)?.[1];
     if (name === undefined || namespace !== this.namespace)
       return errors(404, `no handler for route "${path.slice(4)}". route entry not found.`);
-    if (method !== 'POST' && method !== 'PUT') return errors(405, 'unsupported operation');
-    return this.#decrypt(name, JSON.parse(body).ciphertext);
-  }
-
-  #decrypt(name: string, ciphertext: string): Answer {
-    const key = this.#keys.get(name);
-    if (key === undefined) return errors(400, 'encryption key not found');
-    const [, version, base64] = /^vault:v(\d+):(.*)$/.exec(ciphertext) ?? [];
-    if (version === undefined) return errors(400, 'invalid ciphertext: no prefix');
-    if (version !== '1') return errors(400, 'invalid ciphertext: version is too new');
-    const sealed = Buffer.from(base64!, 'base64');
-    if (sealed.length < 28) return errors(400, 'invalid ciphertext length');
-    const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(0, 12));
-    decipher.setAuthTag(sealed.subarray(-16));
-    try {
-      const plain = Buffer.concat([decipher.update(sealed.subarray(12, -16)), decipher.final()]);
-      return { status: 200, body: { data: { plaintext: plain.toString('base64') } } };
-    } catch {
-      return errors(400, 'cipher: message authentication failed');
-    }
+    if (name !== 'standin') return errors(400, 'encryption key not found');
+    const [, base64 = ''] = /^vault:v1:(.*)$/.exec(JSON.parse(body).ciphertext) ?? [];
+    const plain = this.#key.open(Buffer.from(base64, 'base64'));
+    if (plain === undefined) return errors(400, 'cipher: message authentication failed');
+    return { status: 200, body: { data: { plaintext: plain.toString('base64') } } };
   }
 }
 

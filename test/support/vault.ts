@@ -3,10 +3,11 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
 import { expect, onTestFinished } from 'vitest';
-import { type KekSource, parseKek } from '#kek';
 import { kekOf } from '../../src/crypto/kek.ts';
 import { Keyring, type PlainKey } from '../../src/crypto/keyring.ts';
-import { kekSourceOf, openKeys } from '../../src/service/keys/open-keys.ts';
+import { kekSourceOf } from '../../src/kek/kek-source.ts';
+import { type KekSource, parseKek } from '../../src/kek/source.ts';
+import { openKeys } from '../../src/service/keys/open-keys.ts';
 import { openPool } from '../../src/service/pools.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { RecordStore } from '../../src/store/records.ts';
@@ -31,7 +32,7 @@ export function openedVault(place: Place): OpenedVault {
   const keys = new WrappedKeyStore(pool);
   const file = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
   const { DATA_DIR: dataDir, DATABASE_URL: databaseUrl } = place.env;
-  const source = kekSourceOf({ kek: { file }, dataDir: dataDir!, databaseUrl });
+  const source = kekSourceOf({ kek: { KEK_FILE: file }, dataDir: dataDir!, databaseUrl });
   onTestFinished(() => pool.end());
   return {
     pool,

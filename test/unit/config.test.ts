@@ -81,7 +81,7 @@ describe('with nothing set', () => {
     for (const [name, setting] of Object.entries(SETTINGS))
       if (setting.default === undefined) expect(config).toHaveProperty(name, undefined);
     expect(config.license).toBeUndefined();
-    expect(config.vault).toMatchObject({ dataDir: './data', kek: { file: undefined } });
+    expect(config.vault).toMatchObject({ dataDir: './data', kek: { KEK_FILE: undefined } });
   });
 
   test('an empty variable is not set', () => {
@@ -104,7 +104,7 @@ test('what is set reaches the vault and the license', () => {
     databaseUrl: 'postgres://db/standin',
     databaseConnections: 6,
     dataDir: './data',
-    kek: { file: '/run/kek' },
+    kek: expect.objectContaining({ KEK_FILE: '/run/kek' }),
     token_suffix: 'sfx',
     allowUnsafePostgres: true,
   });

@@ -26,8 +26,8 @@ const policies = file('service/policy-follower.ts');
 const redis = file('service/limits/redis-buckets.ts');
 const shared = file('service/limits/shared-buckets.ts');
 const budget = file('service/limits/byte-budget.ts');
-const kek = file('../packages/kek/src/source.ts');
-const embedded = file('../packages/embedded/src/embedded-database.ts');
+const kek = file('kek/source.ts');
+const embedded = file('embedded/embedded-database.ts');
 const sealPatienceMs = constant('service/keys/leased-keyring.ts', 'SEAL_PATIENCE_MS');
 
 /** What each row must say, in milliseconds, in the order of its figures. */
@@ -62,7 +62,11 @@ const ROWS: Record<string, readonly number[]> = {
   'connection to Redis': [redis('CONNECT_TIMEOUT_MS'), redis('MAX_RECONNECT_DELAY_MS')],
   'silence of Redis': [redis('SILENCE_TIMEOUT_MS')],
   'keys of `JWT_ISSUER`': [constant('service/jwt/issuer-keys.ts', 'FETCH_TIMEOUT_MS')],
-  'KEK from a command, KMS or transit': [kek('totalMs'), kek('attemptMs')],
+  'KEK from a command, KMS or transit': [
+    kek('totalMs'),
+    kek('attemptMs'),
+    constant('kek/clouds.ts', 'totalMs'),
+  ],
   'start of the embedded database': [embedded('START_TIMEOUT_MS')],
   'line of a required audit log': [constant('service/audit/audit-log.ts', 'PATIENCE_MS')],
   'requests under way after draining': [

@@ -1,7 +1,8 @@
-import type { KekSettings, KekSource } from '#kek';
 import { type Kek, kekOf } from '../../crypto/kek.ts';
 import { newKeyBytes } from '../../crypto/primitives.ts';
 import { OperatorError } from '../../errors.ts';
+import { kekSourceOf } from '../../kek/kek-source.ts';
+import type { KekSettings, KekSource } from '../../kek/source.ts';
 import type { VaultOptions } from '../../options.ts';
 import { countByVersion } from '../../store/record-counts.ts';
 import { type LockedKeys, WrappedKeyStore } from '../../store/wrapped-keys.ts';
@@ -12,7 +13,7 @@ import { openPool } from '../pools.ts';
 import type { Vault } from '../vault.ts';
 import { demandVault } from '../vault-place.ts';
 import { SEAL_LEASE_MS } from './leased-keyring.ts';
-import { kekSourceOf, primaryVersionOf, unwrap, wrap } from './open-keys.ts';
+import { primaryVersionOf, unwrap, wrap } from './open-keys.ts';
 
 /** The column `key_version` is a smallint. */
 const MAX_VERSION = 32_767;

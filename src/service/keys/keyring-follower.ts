@@ -1,7 +1,7 @@
-import type { KekSource } from '#kek';
 import { type Kek, kekOf } from '../../crypto/kek.ts';
 import type { PlainKey } from '../../crypto/keyring.ts';
 import { InternalError, type InternalReason, OperatorError, Unavailable } from '../../errors.ts';
+import type { KekSource } from '../../kek/source.ts';
 import type { WrappedKeyStore } from '../../store/wrapped-keys.ts';
 import { monotonicMs, STANDBY_PATIENCE_MS } from '../../timeouts.ts';
 import type { WrappedKey } from '../../types.ts';

@@ -1,10 +1,8 @@
-import { KekError, type KekSource, kekSource } from '#kek';
 import { type Kek, kekOf } from '../../crypto/kek.ts';
 import type { PlainKey } from '../../crypto/keyring.ts';
 import { newKeyBytes } from '../../crypto/primitives.ts';
 import { OperatorError } from '../../errors.ts';
-import type { VaultOptions } from '../../options.ts';
-import * as privateFiles from '../../private-files.ts';
+import type { KekSource } from '../../kek/source.ts';
 import { allowedOr } from '../../store/database-error.ts';
 import type { NewKey, WrappedKeyStore } from '../../store/wrapped-keys.ts';
 import { KEY_PURPOSES, type KeyPurpose, type WrappedKey } from '../../types.ts';
@@ -12,24 +10,6 @@ import { KEY_PURPOSES, type KeyPurpose, type WrappedKey } from '../../types.ts';
 /** An unwrapped key, and the wrapped bytes of its row. */
 export interface OpenedKey extends PlainKey {
   readonly wrapped: Buffer;
-}
-
-/** The KEK of these settings. Its problems are an OperatorError. */
-export function kekSourceOf({
-  kek,
-  dataDir,
-  databaseUrl,
-}: Pick<VaultOptions, 'kek' | 'dataDir' | 'databaseUrl'>): KekSource {
-  const source = kekSource(kek, dataDir, databaseUrl === undefined, privateFiles);
-  const explain = (error: unknown): never => {
-    throw error instanceof KekError ? new OperatorError(error.message) : error;
-  };
-  const { create } = source;
-  return {
-    ...source,
-    read: () => source.read().catch(explain),
-    ...(create && { create: () => create().catch(explain) }),
-  };
 }
 
 /** The unwrapped keys of the vault. Creates the vault when none exists. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { parseKek } from '../src/source.ts';
+import { parseKek } from '../../src/kek/source.ts';
 
 describe('the content of a KEK file', () => {
   const bytes = Buffer.from(Array.from({ length: 32 }, (_, i) => 255 - i));

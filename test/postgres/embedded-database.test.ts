@@ -1,12 +1,21 @@
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { EmbeddedDatabase, EmbeddedError, openedTwice } from '../src/index.ts';
-import { databaseFolder, Owner } from '../src/owner.ts';
+import { locateEmbedded } from '../../src/embedded/embedded-database.ts';
+import { databaseFolder, Owner, openedTwice } from '../../src/embedded/owner.ts';
+import { OperatorError } from '../../src/errors.ts';
 
 const CLIENTS = 6;
 const QUERIES = 200;
@@ -21,15 +30,15 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 async function connect(): Promise<pg.Client> {
-  const { socketDir, port } = await new EmbeddedDatabase(folder, SESSION_SQL).locate();
+  const { socketDir, port } = await locateEmbedded(folder, SESSION_SQL);
   const client = new pg.Client({ host: socketDir, port, user: 'postgres', database: 'postgres' });
   await client.connect();
   return client;
 }
 
 test('callers that start the database at once find one server', async () => {
-  const databases = Array.from({ length: 4 }, () => new EmbeddedDatabase(folder, SESSION_SQL));
-  const addresses = await Promise.all(databases.map((database) => database.locate()));
+  const callers = Array.from({ length: 4 }, () => locateEmbedded(folder, SESSION_SQL));
+  const addresses = await Promise.all(callers);
   expect(new Set(addresses.map(({ port }) => port)).size).toBe(1);
   expect(addresses[0]!.socketDir).toBe(folder);
   expect(readdirSync(folder)).toContain(`.s.PGSQL.${addresses[0]!.port}`);
@@ -119,7 +128,8 @@ test.each(['the folder', 'the socket'])('a process sees that %s was replaced', (
   expect(owner.isOwner()).toBe(false);
 });
 
-test('a folder whose path is too long for a socket is refused', () => {
+test('a folder whose path is too long for a socket is refused, and not made', async () => {
   const long = join(folder, 'x'.repeat(100));
-  expect(() => new EmbeddedDatabase(long, '')).toThrow(EmbeddedError);
+  await expect(locateEmbedded(long, '')).rejects.toThrow(OperatorError);
+  expect(existsSync(long)).toBe(false);
 });

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
-import { KEK_TIMEOUTS, KekError, type KekSource, parseKek } from './source.ts';
+import { OperatorError } from '../errors.ts';
+import { KEK_TIMEOUTS, type KekSource, parseKek } from './source.ts';
 
 /** Far more than 64 hex digits and white space. */
 const MAX_OUTPUT_BYTES = 4_096;
@@ -17,12 +18,10 @@ export function kekCommand(
   const read = async () => {
     const output = await outputOf(commandLine, environment, timeoutMs);
     const kek = parseKek(output);
-    if (kek === undefined) {
-      throw new KekError(
-        `KEK_COMMAND must print 32 bytes, or 64 hex digits; it printed ${output.length} bytes. ${BY_HAND}`,
-      );
-    }
-    return kek;
+    if (kek !== undefined) return kek;
+    throw new OperatorError(
+      `KEK_COMMAND must print 32 bytes, or 64 hex digits; it printed ${output.length} bytes. ${BY_HAND}`,
+    );
   };
   return { place: 'the output of KEK_COMMAND', setting: 'KEK_COMMAND', read };
 }
@@ -42,7 +41,7 @@ function outputOf(
     });
     const chunks: Buffer[] = [];
     let outputBytes = 0;
-    const fail = (problem: string) => reject(new KekError(`KEK_COMMAND ${problem}`));
+    const fail = (problem: string) => reject(new OperatorError(`KEK_COMMAND ${problem}`));
     const stop = (problem: string) => {
       fail(problem);
       end(child.pid);
@@ -50,21 +49,19 @@ function outputOf(
       child.stdout.destroy();
     };
     const late = setTimeout(
-      () => stop(`did not end within ${timeoutMs / 1_000} s. ${BY_HAND}`),
+      stop,
       timeoutMs,
+      `did not end within ${timeoutMs / 1_000} s. ${BY_HAND}`,
     );
     child.stdout.on('data', (chunk: Buffer) => {
       chunks.push(chunk);
       outputBytes += chunk.length;
-      if (outputBytes > MAX_OUTPUT_BYTES) {
-        stop(
-          `printed more than ${MAX_OUTPUT_BYTES} bytes. It must print the key and nothing else.`,
-        );
-      }
+      if (outputBytes <= MAX_OUTPUT_BYTES) return;
+      stop(`printed more than ${MAX_OUTPUT_BYTES} bytes. It must print the key and nothing else.`);
     });
-    child.on('error', (error: NodeJS.ErrnoException) => {
+    child.on('error', ({ code }: NodeJS.ErrnoException) => {
       clearTimeout(late);
-      fail(`cannot be run: /bin/sh does not start (${error.code}).`);
+      fail(`cannot be run: /bin/sh does not start (${code}).`);
     });
     child.on('close', (code, signal) => {
       clearTimeout(late);

@@ -1,3 +1,5 @@
+import { OperatorError } from '../errors.ts';
+
 /** A place to read the KEK from. */
 export interface KekSource {
   /** Where an operator finds the KEK, for messages. */
@@ -6,7 +8,7 @@ export interface KekSource {
   readonly setting: 'KEK_FILE' | 'KEK_COMMAND';
   /**
    * Reads the 32 bytes.
-   * @throws KekError that says what to do
+   * @throws OperatorError that says what to do
    */
   read(): Promise<Buffer>;
   /**
@@ -16,17 +18,20 @@ export interface KekSource {
   readonly create?: () => Promise<void>;
 }
 
-/** A problem with the KEK that the operator can fix. */
-export class KekError extends Error {}
+type KekSetting =
+  | ('KEK_FILE' | 'KEK_COMMAND' | 'KEK_AWS_KMS_KEY_ID' | 'KEK_AWS_KMS_ENDPOINT')
+  | ('KEK_GCP_KMS_KEY' | 'KEK_GCP_KMS_ENDPOINT' | 'KEK_AZURE_KEY_ID' | 'KEK_AZURE_ALGORITHM')
+  | ('KEK_TRANSIT_URL' | 'KEK_TRANSIT_KEY' | 'KEK_TRANSIT_MOUNT' | 'KEK_TRANSIT_NAMESPACE')
+  | ('KEK_TRANSIT_CA_FILE' | 'VAULT_TOKEN_FILE' | 'VAULT_TOKEN');
 
-/** The functions of the service that open files. They check who else may read or write a file. */
-export interface PrivateFiles {
-  /** @param name the file in words, for messages */
-  readSecret(path: string, name: string): Buffer;
-  readTrusted(path: string, name: string): Buffer;
-  /** Keeps a file that exists. */
-  createSecret(path: string, content: string): void;
-}
+/**
+ * The settings of one source, by their names in docs/configuration.md. Plain data that contains
+ * secrets.
+ */
+export type KekSettings = { readonly [Name in KekSetting]?: string | undefined } & {
+  /** Of a command, and of the library of a cloud. */
+  readonly environment?: NodeJS.Dict<string>;
+};
 
 /** How long a source may take. Nothing listens before it has answered. */
 export interface KekTimeouts {
@@ -53,7 +58,20 @@ export function explained<T>(work: () => T, explain: (code: string) => string): 
     return work();
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    // An error without a code is a refusal of PrivateFiles, which already says what to do.
-    throw code === undefined ? error : new KekError(explain(code));
+    // An error without a code is a refusal of private-files.ts, which already says what to do.
+    throw code === undefined ? error : new OperatorError(explain(code));
   }
+}
+
+/** The text of a file that a setting names. @param readFile of private-files.ts */
+export function readSetting(
+  setting: string,
+  path: string,
+  readFile: (path: string, name: string) => Buffer,
+): string {
+  const name = `${setting} (${path})`;
+  return explained(
+    () => readFile(path, name).toString(),
+    (code) => `${name} cannot be read (${code}). Name a file that this user can read.`,
+  );
 }

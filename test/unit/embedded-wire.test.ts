@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
-import { Framer, leavesIdle, type Part, simpleQuery } from '../src/wire.ts';
+import { Framer, leavesIdle, type Part, simpleQuery } from '../../src/embedded/wire.ts';
 
 const SSL_REQUEST = startup(80877103);
 const GSS_REQUEST = startup(80877104);
