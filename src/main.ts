@@ -1,20 +1,27 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { License } from './access/license.ts';
+import { checkAuditFile } from './audit/audit-file.ts';
 import type { Config } from './config/config.ts';
 import { kekSourceOf } from './kek/kek-source.ts';
-import { endOnUncaught, failureFields, isPretty, type Log, openLog, problemFields } from './log.ts';
-import { createMetrics } from './metrics.ts';
+import {
+  endOnUncaught,
+  failureFields,
+  isPretty,
+  type Log,
+  openLog,
+  problemFields,
+} from './observe/log.ts';
+import { createMetrics } from './observe/metrics.ts';
+import { Certificate } from './process/certificate.ts';
 import { createFirst } from './process/first-client.ts';
 import { checkOpsPort, type OpsListener, openOpsListener } from './process/ops-listener.ts';
 import { openPublicListener, type PublicListener } from './process/public-listener.ts';
-import { checkAuditFile } from './service/audit/audit-file.ts';
-import { Certificate } from './service/certificate.ts';
-import { KeyringFollower } from './service/keys/keyring-follower.ts';
-import { License } from './service/license.ts';
-import { Expiry } from './service/records/removal.ts';
-import { openVault, type Vault } from './service/vault.ts';
-import { VaultSizes } from './service/vault-size.ts';
+import { Expiry } from './records/removal.ts';
 import { WrappedKeyStore } from './store/wrapped-keys.ts';
 import { CLOSE_TIMEOUT_MS, monotonicMs } from './timeouts.ts';
+import { KeyringFollower } from './vault/keyring-follower.ts';
+import { openVault, type Vault } from './vault/vault.ts';
+import { VaultSizes } from './vault/vault-size.ts';
 
 /** How long a stop waits for a listener that is still opening. */
 const OPEN_TIMEOUT_MS = 3_000;

@@ -5,9 +5,9 @@ import {
   listClients,
   newApiKey,
   revokeApiKey,
-} from '../service/clients.ts';
-import type { Vault } from '../service/vault.ts';
+} from '../access/clients.ts';
 import { type ApiKey, restate } from '../types.ts';
+import type { Vault } from '../vault/vault.ts';
 import {
   acting,
   command,

@@ -1,16 +1,12 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { type Command, InvalidArgumentError } from 'commander';
+import type { Finding } from '../audit/audit-check.ts';
+import { type Link, linkOf } from '../audit/audit-link.ts';
+import { type AuditSource, type AuditVerified, verifyAudit } from '../audit/audit-verify.ts';
 import { errorCode, OperatorError } from '../errors.ts';
-import type { Finding } from '../service/audit/audit-check.ts';
-import { type Link, linkOf } from '../service/audit/audit-link.ts';
-import {
-  type AuditSource,
-  type AuditVerified,
-  verifyAudit,
-} from '../service/audit/audit-verify.ts';
-import type { Vault } from '../service/vault.ts';
 import { count, shown } from '../terminal.ts';
+import type { Vault } from '../vault/vault.ts';
 import {
   command,
   EXIT_INTERRUPTED,

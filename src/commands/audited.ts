@@ -1,8 +1,8 @@
 import { hostname, userInfo } from 'node:os';
+import { AuditFile, STANDARD_OUTPUT } from '../audit/audit-file.ts';
 import type { Config } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
-import { AuditFile, STANDARD_OUTPUT } from '../service/audit/audit-file.ts';
-import type { Vault } from '../service/vault.ts';
+import type { Vault } from '../vault/vault.ts';
 
 const AUDIT_PATIENCE_MS = 4_000;
 

@@ -179,7 +179,7 @@ export class BulkService {
 
 async function checkDocument(file: string, version: number, tag: string): Promise<void> {
   const document = await readDocument(file);
-  const { tagOf } = await import('../service/policy-follower.ts');
+  const { tagOf } = await import('../policy/policy-follower.ts');
   if (tagOf(document) === tag) return;
   throw new OperatorError(
     `${file} is not the policy in force, which is version ${version}. Compare them with standin policy diff ${file}; all nodes have a version 5 s after standin policy apply. To use the policy in force, give --policy without a file.`,

@@ -1,4 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { createClient, issueApiKey, listClients, updateClient } from '../access/clients.ts';
 import {
   CLIENT_SETTINGS,
   type Client,
@@ -13,10 +14,9 @@ import {
   wordsOf,
 } from '../client-settings.ts';
 import { parseRate } from '../config/setting.ts';
-import { createClient, issueApiKey, listClients, updateClient } from '../service/clients.ts';
-import type { Vault } from '../service/vault.ts';
 import { shown, unsafeCharacter } from '../terminal.ts';
 import { restate } from '../types.ts';
+import type { Vault } from '../vault/vault.ts';
 import {
   acting,
   command,

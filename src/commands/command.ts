@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
 import { type Config, parseConfig, readEnvironment } from '../config/config.ts';
 import { errorOfChange } from '../errors.ts';
-import type { Vault } from '../service/vault.ts';
 import { painted, shown, shownLines } from '../terminal.ts';
 import type { Durable } from '../types.ts';
+import type { Vault } from '../vault/vault.ts';
 
 /** A command with its examples. It has --json unless programs have no use for its output. */
 export function command(
@@ -68,8 +68,8 @@ export async function withVault(
 ): Promise<void> {
   const configured = config();
   // Imported here, so that help does not wait for the modules of the database.
-  const { demandVault } = await import('../service/vault-place.ts');
-  const { openVault } = await import('../service/vault.ts');
+  const { demandVault } = await import('../vault/vault-place.ts');
+  const { openVault } = await import('../vault/vault.ts');
   await demandVault(configured.vault);
   const vault = await openVault(configured.vault);
   try {

@@ -23,7 +23,7 @@ async function doctor(
   options: OutputOptions,
 ): Promise<void> {
   // Imported here, so that help does not wait for the driver of the database.
-  const { examine } = await import('../service/doctor.ts');
+  const { examine } = await import('../process/doctor.ts');
   const findings = [
     unknownSettings.length === 0
       ? ({ check: 'configuration', status: 'ok', detail: 'complete' } as const)

@@ -2,12 +2,12 @@ import { statSync } from 'node:fs';
 import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
-import { EveryKind } from '../service/every-kind.ts';
-import { type ForgetResult, forget, type TokenState } from '../service/records/forget.ts';
-import type { ReadSettings } from '../service/records/verify.ts';
-import { settled, type Vault } from '../service/vault.ts';
+import { type ForgetResult, forget, type TokenState } from '../records/forget.ts';
+import type { ReadSettings } from '../records/verify.ts';
 import { count } from '../terminal.ts';
+import { EveryKind } from '../tokens/every-kind.ts';
 import { DEFAULT_SPACE, type Durable, restate } from '../types.ts';
+import { settled, type Vault } from '../vault/vault.ts';
 import {
   acting,
   command,

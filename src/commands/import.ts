@@ -4,12 +4,12 @@ import type { Command } from 'commander';
 import type { Decode, Job, Row, RunEnd, TakeJob } from '#bulk';
 import type { Config } from '../config/config.ts';
 import { InternalError, OperatorError } from '../errors.ts';
-import { EveryKind } from '../service/every-kind.ts';
-import { type Imported, Importer } from '../service/records/import.ts';
-import { EXPIRED, isRefusal, PAIR_USES, type Pair } from '../service/records/pairs.ts';
-import { settled, type Vault } from '../service/vault.ts';
+import { type Imported, Importer } from '../records/import.ts';
+import { EXPIRED, isRefusal, PAIR_USES, type Pair } from '../records/pairs.ts';
 import { count } from '../terminal.ts';
+import { EveryKind } from '../tokens/every-kind.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE, type Durable } from '../types.ts';
+import { settled, type Vault } from '../vault/vault.ts';
 import { decoderFor } from './age-files.ts';
 import { audited } from './audited.ts';
 import {

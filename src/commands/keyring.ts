@@ -3,8 +3,8 @@ import { newKekSettings } from '../config/config.ts';
 import { kekSourceOf } from '../kek/kek-source.ts';
 import type { KekSettings } from '../kek/source.ts';
 import type { VaultOptions } from '../options.ts';
-import type { Vault } from '../service/vault.ts';
 import { count } from '../terminal.ts';
+import type { Vault } from '../vault/vault.ts';
 import {
   acting,
   command,
@@ -18,7 +18,7 @@ import {
 import { addReseal } from './records.ts';
 
 /** Imported when needed, so that help does not wait for the driver of the database. */
-const lifecycle = () => import('../service/keys/key-lifecycle.ts');
+const lifecycle = () => import('../vault/key-lifecycle.ts');
 
 export function addKeyring(program: Command): void {
   const keyring = program.command('keyring').description('The keys of the vault.');

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
+import { verifyLicense } from '../access/license.ts';
 import { OperatorError } from '../errors.ts';
 import type { LicenseFiles } from '../options.ts';
-import { verifyLicense } from '../service/license.ts';
 import { shown } from '../terminal.ts';
 import { command, config, type OutputOptions, print, time } from './command.ts';
 

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
-import type { GrantedRole, SchemaChanges } from '../service/vault.ts';
 import type { Durable } from '../types.ts';
+import type { GrantedRole, SchemaChanges } from '../vault/vault.ts';
 import { acting, command, config, type OutputOptions, printDone } from './command.ts';
 
 export function addMigrate(program: Command): void {
@@ -41,7 +41,7 @@ async function bringUp(
     );
   }
   // Imported here, so that help does not wait for the driver of the database.
-  const { migrateVault } = await import('../service/vault.ts');
+  const { migrateVault } = await import('../vault/vault.ts');
   const migrated = await migrateVault(vault, roles);
   const { grants, ...changes } = migrated;
   if (roles.length === 0) return printDone(options, changes, sentences(changes));

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
 import type { ParsedPolicy } from '../policy/parse.ts';
+import type { ClientView } from '../policy/policies.ts';
 import type { DeclaredPolicy } from '../policy/policy.ts';
-import type { ClientView } from '../service/policies.ts';
 import { count, shown } from '../terminal.ts';
 import { command, config, type OutputOptions, print, printTable, withVault } from './command.ts';
 import {
@@ -16,7 +16,7 @@ import {
 import type { Strings } from './policy-record.ts';
 
 /** Imported when needed, so that help does not wait for YAML and the driver of the database. */
-const policies = () => import('../service/policies.ts');
+const policies = () => import('../policy/policies.ts');
 
 /** What options add. */
 interface Added {

@@ -1,10 +1,10 @@
 import { nearest, type Path, pathText } from '#paths';
 import { CallerError, OperatorError } from '../errors.ts';
-import { collectFields, isObject, type JsonObject, parseBody } from '../http/data.ts';
-import { RecordWalk } from '../http/record-walk.ts';
-import { isListOfValues } from '../http/request-data.ts';
 import type { DeclaredPolicy } from '../policy/policy.ts';
 import { type Kind, PolicyRules } from '../policy/rules.ts';
+import { collectFields, isObject, type JsonObject, parseBody } from '../public/body/data.ts';
+import { RecordWalk } from '../public/body/record-walk.ts';
+import { isListOfValues } from '../public/body/request-data.ts';
 import { DEFAULT_KIND } from '../types.ts';
 import { nameOf, readDocument } from './policy-document.ts';
 

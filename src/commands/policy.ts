@@ -1,10 +1,10 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { Changed, OperatorError } from '../errors.ts';
 import type { Change } from '../policy/changes.ts';
-import type { PolicyPlan } from '../service/policies.ts';
-import type { Vault } from '../service/vault.ts';
+import type { PolicyPlan } from '../policy/policies.ts';
 import { shown, shownLines } from '../terminal.ts';
 import type { Durable } from '../types.ts';
+import type { Vault } from '../vault/vault.ts';
 import {
   acting,
   command,
@@ -23,7 +23,7 @@ import { canAsk, requireYes } from './question.ts';
 const IN_FORCE_S = 5;
 
 /** Imported when needed, so that help does not wait for YAML and the driver of the database. */
-const policies = () => import('../service/policies.ts');
+const policies = () => import('../policy/policies.ts');
 
 export function addPolicy(program: Command): void {
   const policy = program
@@ -150,7 +150,7 @@ async function diff(
   const { planPolicy } = await policies();
   const plan = await planPolicy(vault, document, policy);
   // "Nothing would change" must hold after a failover: a pipeline skips the apply on it.
-  if (plan.is_same) await (await import('../service/vault.ts')).settled(vault, plan);
+  if (plan.is_same) await (await import('../vault/vault.ts')).settled(vault, plan);
   const lines = [...changeLines(plan), ...plan.consequences.map(consequenceLine)];
   print(options, plan, lines.join('\n'));
   if (options.exitCode && plan.changes.length > 0) process.exitCode = 1;

@@ -2,18 +2,13 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { OperatorError } from '../errors.ts';
 import { kekSourceOf } from '../kek/kek-source.ts';
 import type { VaultOptions } from '../options.ts';
-import { KeyringFollower } from '../service/keys/keyring-follower.ts';
-import { type PassEnd, recordsFrom } from '../service/records/record-pass.ts';
-import { reseal } from '../service/records/reseal.ts';
-import {
-  type BadRecord,
-  type KindCount,
-  type ReadSettings,
-  verify,
-} from '../service/records/verify.ts';
-import type { Vault } from '../service/vault.ts';
+import { type PassEnd, recordsFrom } from '../records/record-pass.ts';
+import { reseal } from '../records/reseal.ts';
+import { type BadRecord, type KindCount, type ReadSettings, verify } from '../records/verify.ts';
 import { count } from '../terminal.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE, restate } from '../types.ts';
+import { KeyringFollower } from '../vault/keyring-follower.ts';
+import type { Vault } from '../vault/vault.ts';
 import {
   acting,
   command,
@@ -107,7 +102,7 @@ async function verifyRecords(
   );
   conclude(result, bad);
   // Imported here, so that help does not wait for the driver of the database.
-  const { lossOf } = await import('../service/vault.ts');
+  const { lossOf } = await import('../vault/vault.ts');
   const loss = lossOf(vaultOptions);
   if (loss !== undefined) throw new OperatorError(loss);
 }

@@ -1,6 +1,6 @@
 import { CALLER_ERRORS, INTERNAL_REASONS } from '../errors.ts';
-import type { InterfaceVersion } from '../http/context.ts';
-import { LIMIT_CODES, MESSAGES } from '../http/schema.ts';
+import type { InterfaceVersion } from '../public/context.ts';
+import { LIMIT_CODES, MESSAGES } from '../public/schema.ts';
 
 /** The settings of a service that its document mentions. */
 export interface DocumentSettings {

@@ -4,7 +4,7 @@ import {
   MAX_DEPTH,
   MAX_NAME_BYTES,
   MAX_VALUE_BYTES,
-} from '../http/schema.ts';
+} from '../public/schema.ts';
 import type { DocumentSettings } from './errors.ts';
 
 /**

@@ -1,5 +1,5 @@
-import { METHODS } from '../http/routes.ts';
-import { type FieldContent, LIMIT_CODES, SUCCESS } from '../http/schema.ts';
+import { METHODS } from '../public/routes.ts';
+import { type FieldContent, LIMIT_CODES, SUCCESS } from '../public/schema.ts';
 import type { DocumentSettings, Examples } from './errors.ts';
 import { errorReferences, OF_DATA, OF_LIMITS, type Response, response } from './responses.ts';
 import { ref, type Schema } from './schemas.ts';

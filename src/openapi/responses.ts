@@ -1,4 +1,4 @@
-import { LIMIT_NAMES, STRINGS_HEADER } from '../http/schema.ts';
+import { LIMIT_NAMES, STRINGS_HEADER } from '../public/schema.ts';
 import { type DocumentSettings, type ErrorKind, type Examples, errorKinds } from './errors.ts';
 import { ref, type Schema } from './schemas.ts';
 

@@ -1,4 +1,4 @@
-import { type FieldContent, type HealthFields, SUCCESS } from '../http/schema.ts';
+import { type FieldContent, type HealthFields, SUCCESS } from '../public/schema.ts';
 import { type DocumentSettings, type ErrorKind, errorKinds } from './errors.ts';
 
 /** A JSON Schema (2020-12), as plain data. */

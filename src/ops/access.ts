@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { isWellFormed } from '../http/guards.ts';
-import { BEARER } from '../service/authenticator.ts';
+import { BEARER } from '../access/authenticator.ts';
+import { isWellFormed } from '../public/guards.ts';
 import { refusal } from './errors.ts';
 import { Sessions, Tokens } from './sessions.ts';
 import type { OpsContext } from './web.ts';

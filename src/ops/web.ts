@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Context, Hono } from 'hono';
-import { parseObject } from '../http/data.ts';
+import { parseObject } from '../public/body/data.ts';
 import { refusal } from './errors.ts';
 
 /** What the handlers of the ops listener get: Hono's context, with Node's request and response. */

@@ -1,11 +1,11 @@
+import { getClient, isApiKeyId } from '../access/clients.ts';
 import { AdminAccess } from '../ops/admin/access.ts';
 import { AdminApi, type AdminApiOptions, addAdminSignIn } from '../ops/admin/api.ts';
 import { adminDocumentOf } from '../ops/admin/document.ts';
 import type { OpsApp } from '../ops/web.ts';
-import { AdminVault } from '../service/admin-vault.ts';
-import { getClient, isApiKeyId } from '../service/clients.ts';
-import { EveryKind } from '../service/every-kind.ts';
-import { readOffThread } from '../service/policy-work.ts';
+import { readOffThread } from '../policy/policy-work.ts';
+import { EveryKind } from '../tokens/every-kind.ts';
+import { AdminVault } from '../vault/admin-vault.ts';
 import type { ListenerOptions, PublicListener } from './public-listener.ts';
 
 interface OpenAdminOptions extends ListenerOptions {

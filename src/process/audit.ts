@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
-import { AuditLog } from '../service/audit/audit-log.ts';
-import type { ByteBudget } from '../service/limits/byte-budget.ts';
+import { AuditLog } from '../audit/audit-log.ts';
+import type { ByteBudget } from '../limits/byte-budget.ts';
 import type { ListenerOptions } from './public-listener.ts';
 
 export function openAudit(options: ListenerOptions, budget: ByteBudget): AuditLog | undefined {

@@ -1,13 +1,13 @@
+import type { ApiKeyUses } from '../access/api-key-uses.ts';
+import { Authenticator } from '../access/authenticator.ts';
+import { IssuerKeys } from '../access/issuer-keys.ts';
+import { JwtVerifier } from '../access/jwt-verifier.ts';
 import { Unavailable } from '../errors.ts';
-import type { Log } from '../log.ts';
-import type { Metrics } from '../metrics.ts';
+import type { Log } from '../observe/log.ts';
+import type { Metrics } from '../observe/metrics.ts';
 import type { JwtOptions } from '../options.ts';
-import type { ApiKeyUses } from '../service/api-key-uses.ts';
-import { Authenticator } from '../service/authenticator.ts';
-import { IssuerKeys } from '../service/jwt/issuer-keys.ts';
-import { JwtVerifier } from '../service/jwt/jwt-verifier.ts';
-import type { Vault } from '../service/vault.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
+import type { Vault } from '../vault/vault.ts';
 
 /** @param jwt undefined: callers need an API key */
 export async function openAuthenticator(

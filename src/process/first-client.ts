@@ -1,12 +1,12 @@
 import { resolve } from 'node:path';
+import { createFirstClient, type IssuedApiKey } from '../access/clients.ts';
 import type { Config } from '../config/config.ts';
 import { isApiKey, newApiKey } from '../crypto/api-key.ts';
 import { errorCode, OperatorError } from '../errors.ts';
-import type { Log } from '../log.ts';
+import type { Log } from '../observe/log.ts';
 import { createSecret, makeDataDir, readSecret } from '../private-files.ts';
-import type { Certificate } from '../service/certificate.ts';
-import { createFirstClient, type IssuedApiKey } from '../service/clients.ts';
-import type { Vault } from '../service/vault.ts';
+import type { Vault } from '../vault/vault.ts';
+import type { Certificate } from './certificate.ts';
 
 /** Where the first client can be called. */
 interface Place {

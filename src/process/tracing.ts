@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Attributes, Context, Span, Tracer } from '@opentelemetry/api';
 import type { Sampler, SpanExporter, TracerProvider } from '@opentelemetry/sdk-trace';
 import { errorCode, OperatorError } from '../errors.ts';
-import type { RequestSpan, TracedRequest, Tracing } from '../http/tracing.ts';
 import type { TracingOptions } from '../options.ts';
+import type { RequestSpan, TracedRequest, Tracing } from '../public/tracing.ts';
 import { VERSION } from '../version.ts';
 
 /** Spans that wait for the collector, some 2 KB each. Further ones are dropped. */

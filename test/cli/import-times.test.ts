@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { POLICY_LEASE_MS } from '../../src/service/policy-follower.ts';
+import { POLICY_LEASE_MS } from '../../src/policy/policy-follower.ts';
 import { pairsIn } from '../support/pairs.ts';
 import {
   call,

@@ -4,12 +4,12 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { AuditFile } from '../../src/service/audit/audit-file.ts';
+import { AuditFile } from '../../src/audit/audit-file.ts';
 import { withoutLink } from '../support/audit.ts';
 import { testKeyring } from '../support/keys.ts';
 
 const MINUTE_MS = 60_000;
-const AUDIT_FILE = new URL('../../dist/service/audit/audit-file.js', import.meta.url).href;
+const AUDIT_FILE = new URL('../../dist/audit/audit-file.js', import.meta.url).href;
 const keyring = testKeyring();
 let folder: string;
 let path: string;

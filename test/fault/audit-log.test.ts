@@ -4,7 +4,7 @@ import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { type AuditEntry, AuditLog } from '../../src/service/audit/audit-log.ts';
+import { type AuditEntry, AuditLog } from '../../src/audit/audit-log.ts';
 import { testKeyring } from '../support/keys.ts';
 
 const keyring = testKeyring();

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { retireKey } from '../../src/service/keys/key-lifecycle.ts';
+import { retireKey } from '../../src/vault/key-lifecycle.ts';
 import {
   isLinux,
   lasting,

@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'nod
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { METHODS } from '../../src/http/routes.ts';
+import { METHODS } from '../../src/public/routes.ts';
 import { readAudit } from '../support/audit.ts';
 import { blocks } from '../support/docs.ts';
 import { send } from '../support/http.ts';

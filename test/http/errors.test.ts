@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { CALLER_ERRORS } from '../../src/errors.ts';
-import { MAX_HEADERS } from '../../src/http/listener.ts';
-import { METHODS } from '../../src/http/routes.ts';
+import { METHODS } from '../../src/public/routes.ts';
+import { MAX_HEADERS } from '../../src/public/transport/listener.ts';
 import {
   expectErrorForm,
   parseAnswers,

@@ -2,7 +2,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { OpenApiDocument } from '../../src/openapi/document.ts';
 import type { Example } from '../../src/openapi/errors.ts';
-import { MIN_CALLS } from '../../src/service/threads/queue-delay.ts';
+import { MIN_CALLS } from '../../src/tokens/threads/queue-delay.ts';
 import { DocumentSchemas, operationsOf, responseOf } from '../support/docs.ts';
 import { parseAnswers, type RawAnswer, rawExchange, retryAfter, send } from '../support/http.ts';
 import { Licenser } from '../support/keys.ts';

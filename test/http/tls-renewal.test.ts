@@ -2,7 +2,7 @@ import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ConnectionOptions, TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { Certificate } from '../../src/service/certificate.ts';
+import { Certificate } from '../../src/process/certificate.ts';
 import { until } from '../support/service.ts';
 import {
   Authority,

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { METHODS } from '../../src/http/routes.ts';
+import { METHODS } from '../../src/public/routes.ts';
 import { ADMIN_TOKEN, admin } from '../support/admin.ts';
 import { freePort } from '../support/processes.ts';
 import { Random } from '../support/random.ts';

@@ -52,7 +52,7 @@ export const ADMIN: readonly Mutant[] = [
   },
   {
     id: 'client-setting-unchecked',
-    file: 'service/clients.ts',
+    file: 'access/clients.ts',
     old: 'value === undefined || read(value) !== undefined',
     new: "value === undefined || setting !== 'name'",
     promise: 'No setting of a client is stored that its table refuses.',
@@ -100,7 +100,7 @@ export const ADMIN: readonly Mutant[] = [
   },
   {
     id: 'retire-became-primary',
-    file: 'service/keys/key-lifecycle.ts',
+    file: 'vault/key-lifecycle.ts',
     old: '    refusePrimaryVersion(locked.keys, version);\n    refuseNeeded',
     new: '    refuseNeeded',
     promise: 'A version that became the primary is not destroyed.',
@@ -133,7 +133,7 @@ export const ADMIN: readonly Mutant[] = [
   },
   {
     id: 'reseal-last-batch',
-    file: 'service/records/reseal.ts',
+    file: 'records/reseal.ts',
     old: 'settled: () => writing }',
     new: 'settled: async () => {} }',
     promise: 'A reseal waits for its last batch.',
@@ -141,7 +141,7 @@ export const ADMIN: readonly Mutant[] = [
   },
   {
     id: 'mend-same-key',
-    file: 'service/tokenizer.ts',
+    file: 'tokens/tokenizer.ts',
     old: '    if (mended < dead.length) await this.#keys.lookAgain(deadlineMs);\n',
     new: '',
     promise: 'A mend that a closed key refuses reads the keyring first.',
@@ -149,7 +149,7 @@ export const ADMIN: readonly Mutant[] = [
   },
   {
     id: 'lookup-expired',
-    file: 'service/tokenizer.ts',
+    file: 'tokens/tokenizer.ts',
     old: 'if (!((leftS ?? 1) > 0)) return undefined;',
     new: 'if (leftS === 0) return undefined;',
     promise: 'No token of a value that has expired is found.',

@@ -6,7 +6,7 @@ const CHAIN = ['unit/audit-chain.test.ts'];
 export const AUDIT: readonly Mutant[] = [
   {
     id: 'audit-unchained',
-    file: 'service/audit/audit-link.ts',
+    file: 'audit/audit-link.ts',
     old: 'const mac = macOf(lastMac, buffer',
     new: "const mac = macOf('', buffer",
     promise: 'A link covers the line before.',
@@ -14,7 +14,7 @@ export const AUDIT: readonly Mutant[] = [
   },
   {
     id: 'audit-opening-unnamed',
-    file: 'service/audit/audit-file.ts',
+    file: 'audit/audit-file.ts',
     old: 'this.#isOpening = true;\n      this.#end',
     new: 'this.#end',
     promise: 'The first line in a new file names the last line of the file before.',
@@ -22,7 +22,7 @@ export const AUDIT: readonly Mutant[] = [
   },
   {
     id: 'audit-run-unnamed',
-    file: 'service/audit/audit-check.ts',
+    file: 'audit/audit-check.ts',
     old: 'if (reached >= link.sequence) continue;',
     new: 'continue;',
     promise: 'Last lines that a later run, or the log, names are missed.',
@@ -30,7 +30,7 @@ export const AUDIT: readonly Mutant[] = [
   },
   {
     id: 'audit-added-before',
-    file: 'service/audit/audit-verify.ts',
+    file: 'audit/audit-verify.ts',
     old: 'this.#unlinkedBytes > (line.opening?.size ?? 0)',
     new: 'this.#unlinkedBytes < 0',
     promise: 'Lines without a link that were added before the chain are found.',
@@ -47,7 +47,7 @@ export const AUDIT: readonly Mutant[] = [
   },
   {
     id: 'audit-told-each-time',
-    file: 'service/audit/audit-log.ts',
+    file: 'audit/audit-log.ts',
     old: 'if (!this.#isAvailable) return;\n    this.#isAvailable = false;',
     new: 'this.#isAvailable = false;',
     promise: 'Lost audit lines are told once, not for each.',
@@ -55,7 +55,7 @@ export const AUDIT: readonly Mutant[] = [
   },
   {
     id: 'audit-calm-at-once',
-    file: 'service/audit/audit-log.ts',
+    file: 'audit/audit-log.ts',
     old: 'clearTimeout(this.#calmTimer);\n    this.#calmTimer = undefined;\n    if',
     new: 'if',
     promise: 'The end is told after a second without a loss.',
@@ -63,7 +63,7 @@ export const AUDIT: readonly Mutant[] = [
   },
   {
     id: 'audit-forged-as-cut',
-    file: 'service/audit/audit-verify.ts',
+    file: 'audit/audit-verify.ts',
     old: 'linked === undefined && isPart(bytes)',
     new: 'linked === undefined && bytes.at(-1) !== 0x7d',
     promise: 'A forged line that ends in a space is not taken for one that was cut short.',
@@ -71,7 +71,7 @@ export const AUDIT: readonly Mutant[] = [
   },
   {
     id: 'audit-other-unnamed',
-    file: 'service/audit/audit-file.ts',
+    file: 'audit/audit-file.ts',
     old: "return isDue ? otherText(this.#other!) : '';",
     new: "return '';",
     promise: 'A line of another node shows that a whole run is gone.',
@@ -79,7 +79,7 @@ export const AUDIT: readonly Mutant[] = [
   },
   {
     id: 'audit-other-of-the-old-file',
-    file: 'service/audit/audit-file.ts',
+    file: 'audit/audit-file.ts',
     old: '      this.#other = undefined;\n    } catch',
     new: '    } catch',
     promise: 'A line names no link of a file that was moved away.',

@@ -45,7 +45,7 @@ export const FENCES: readonly Mutant[] = [
   },
   {
     id: 'retire-not-closed',
-    file: 'service/keys/key-lifecycle.ts',
+    file: 'vault/key-lifecycle.ts',
     old: 'await locked.close(version);',
     new: '',
     promise: 'Retire closes the version before it counts.',
@@ -53,7 +53,7 @@ export const FENCES: readonly Mutant[] = [
   },
   {
     id: 'retire-writers',
-    file: 'service/keys/key-lifecycle.ts',
+    file: 'vault/key-lifecycle.ts',
     old: 'refuseWriters(version, await store.writersGone(writersPatienceMs));',
     new: '',
     promise: 'Retire waits for writes that began before.',
@@ -61,7 +61,7 @@ export const FENCES: readonly Mutant[] = [
   },
   {
     id: 'tokenizer-dead',
-    file: 'service/tokenizer.ts',
+    file: 'tokens/tokenizer.ts',
     old: 'if (dead.length > 0) await this.#mend(dead, isKeyringKnown, deadlineMs);',
     new: '',
     promise: 'A value whose record does not open is sealed again.',
@@ -70,7 +70,7 @@ export const FENCES: readonly Mutant[] = [
   },
   {
     id: 'ending-401',
-    file: 'http/connections.ts',
+    file: 'public/transport/connections.ts',
     old: 'isLast = count >= MAX_UNAUTHORIZED;',
     new: '',
     promise: 'A connection ends after a few wrong API keys.',

@@ -5,7 +5,7 @@ const RESERVED = ['policy/reserved.test.ts'];
 export const HTTP: readonly Mutant[] = [
   {
     id: 'fields-depth',
-    file: 'http/data.ts',
+    file: 'public/body/data.ts',
     old: 'if (within.depth > MAX_DEPTH)',
     new: 'if (within.depth > 1_000)',
     promise: 'Nesting has a bound.',
@@ -13,7 +13,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'fields-count',
-    file: 'http/data.ts',
+    file: 'public/body/data.ts',
     old: 'if (fields.length === maxFields) throw',
     new: 'if (fields.length > maxFields) throw',
     promise: 'A request has at most so many values.',
@@ -21,7 +21,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'fields-proto',
-    file: 'http/data.ts',
+    file: 'public/body/data.ts',
     old: 'if (name === FORBIDDEN_NAME)',
     new: 'if (name === String(undefined))',
     promise: '`__proto__` is no name of a field.',
@@ -29,7 +29,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'fields-half-pair',
-    file: 'http/data.ts',
+    file: 'public/body/data.ts',
     old: '  if (!text.isWellFormed()) {',
     new: "  if (text === '\\ud800') {",
     promise: 'Half a surrogate pair is refused, never repaired.',
@@ -37,7 +37,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'fields-name-half-pair',
-    file: 'http/data.ts',
+    file: 'public/body/data.ts',
     old: 'if (!name.isWellFormed()) throw',
     new: "if (name === '\\ud800') throw",
     promise: 'A name with half a surrogate pair is refused.',
@@ -45,7 +45,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'fields-long-value',
-    file: 'http/data.ts',
+    file: 'public/body/data.ts',
     old: 'Buffer.byteLength(text) > MAX_VALUE_BYTES',
     new: 'Buffer.byteLength(text) > MAX_VALUE_BYTES + 1',
     promise: 'A value has at most so many bytes.',
@@ -53,7 +53,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'fields-long-name',
-    file: 'http/data.ts',
+    file: 'public/body/data.ts',
     old: 'Buffer.byteLength(name) > MAX_NAME_BYTES',
     new: 'Buffer.byteLength(name) > MAX_NAME_BYTES + 1',
     promise: 'A name has at most so many bytes.',
@@ -61,7 +61,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'fields-order',
-    file: 'http/data.ts',
+    file: 'public/body/data.ts',
     old: '= replacements[i];',
     new: '= replacements[fields.length - 1 - i];',
     promise: 'Each token stands where its value was.',
@@ -69,7 +69,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'body-utf8',
-    file: 'http/data.ts',
+    file: 'public/body/data.ts',
     old: "if (!isUtf8(body)) throw invalid('body: must be valid UTF-8');",
     new: '',
     promise: 'Bytes that are not UTF-8 are refused, never replaced.',
@@ -77,7 +77,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'body-twice',
-    file: 'http/data.ts',
+    file: 'public/body/data.ts',
     old: 'if (names !== countNames(json)) {',
     new: 'if (names < countNames(json)) {',
     promise: 'A name that occurs twice is refused.',
@@ -93,7 +93,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'body-inherited',
-    file: 'http/data.ts',
+    file: 'public/body/data.ts',
     old: "if (!Object.hasOwn(json, 'data')) throw invalid('data: is missing');",
     new: "if (json.data === undefined) throw invalid('data: must be a JSON object');",
     promise: 'A missing `data` is told as missing.',
@@ -101,7 +101,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'body-order',
-    file: 'http/data.ts',
+    file: 'public/body/data.ts',
     old: 'NUMBER.test(keys[0]!)',
     new: "keys[0] === '0'",
     promise: 'Names that look like numbers keep their place.',
@@ -109,7 +109,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'guards-two-hosts',
-    file: 'http/guards.ts',
+    file: 'public/guards.ts',
     old: 'hosts === 1 : httpVersion',
     new: 'hosts >= 1 : httpVersion',
     promise: 'Two Host headers are refused.',
@@ -117,7 +117,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'guards-coding',
-    file: 'http/guards.ts',
+    file: 'public/guards.ts',
     old: "(coding === undefined || coding.toLowerCase() === 'chunked')",
     new: "(coding === undefined || coding !== '')",
     promise: 'No transfer coding but chunked.',
@@ -125,7 +125,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'guards-many-headers',
-    file: 'http/guards.ts',
+    file: 'public/guards.ts',
     old: "if (rawHeaders.length >= 2 * MAX_HEADERS) throw new CallerError('headers_too_large');",
     new: '',
     promise: 'Headers that Node left out are not ignored.',
@@ -133,7 +133,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'guards-two-keys',
-    file: 'http/guards.ts',
+    file: 'public/guards.ts',
     old: "if (countOf(rawHeaders, 'authorization') > 1)",
     new: "if (countOf(rawHeaders, 'authorization') > 2)",
     promise: 'Two Authorization headers are refused.',
@@ -141,7 +141,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'guards-permission',
-    file: 'http/guards.ts',
+    file: 'public/guards.ts',
     old: 'if (!isAllowed(caller.client, operation))',
     new: 'if (caller === undefined)',
     promise: 'A client does only what it may.',
@@ -149,7 +149,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'guards-limit',
-    file: 'http/guards.ts',
+    file: 'public/guards.ts',
     old: 'throw overLimit(context, ',
     new: 'void overLimit(context, ',
     promise: 'A client over its limit is refused.',
@@ -157,7 +157,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'guards-encoding',
-    file: 'http/guards.ts',
+    file: 'public/guards.ts',
     old: "if (encoding !== undefined && encoding !== 'identity')",
     new: "if (encoding === '')",
     promise: 'A compressed body is refused.',
@@ -165,7 +165,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'guards-charset',
-    file: 'http/guards.ts',
+    file: 'public/guards.ts',
     old: 'UTF_8.test(value!)',
     new: "value !== ''",
     promise: 'Another charset is refused.',
@@ -173,7 +173,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'guards-closing',
-    file: 'http/guards.ts',
+    file: 'public/guards.ts',
     old: "if (context.state.phase === 'closing') throw new CallerError('overloaded', '', 1);",
     new: '',
     promise: 'Who comes while the service ends is sent elsewhere.',
@@ -182,7 +182,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'answer-bad-request-open',
-    file: 'http/connections.ts',
+    file: 'public/transport/connections.ts',
     old: "let isLast = code === 'bad_request' ||",
     new: 'let isLast =',
     promise: 'No second request is read after a doubtful end.',
@@ -190,7 +190,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'answer-unread-open',
-    file: 'http/answers.ts',
+    file: 'public/answers.ts',
     old: "if (isUnread || context.state.phase !== 'serving') exchange",
     new: "if (context.state.phase !== 'serving') exchange",
     promise: 'A body without bound is not read on after a refusal.',
@@ -198,7 +198,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'answer-drain-open',
-    file: 'http/answers.ts',
+    file: 'public/answers.ts',
     old: "if (isUnread || context.state.phase !== 'serving') exchange",
     new: 'if (isUnread) exchange',
     promise: 'Connections end while the service drains.',
@@ -207,7 +207,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'answer-challenge',
-    file: 'http/answers.ts',
+    file: 'public/answers.ts',
     old: "if (why !== undefined) exchange.headers['WWW-Authenticate'] = challenge(exchange, why);",
     new: '',
     promise: 'A 401 says how to authenticate.',
@@ -215,7 +215,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'answer-cached',
-    file: 'http/answers.ts',
+    file: 'public/answers.ts',
     old: "'no-store',",
     new: "'private',",
     promise: 'No answer is kept by a cache.',
@@ -223,7 +223,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'answer-message',
-    file: 'http/answers.ts',
+    file: 'public/answers.ts',
     old: "if (message !== '') body.message",
     new: 'body.message',
     promise: 'A 401 and a 429 have no message.',
@@ -231,7 +231,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'shedding-late',
-    file: 'http/shedding.ts',
+    file: 'public/transport/shedding.ts',
     old: 'nowMs - turnBeganMs > MAX_TURN_MS || context.vault.isOverloaded(nowMs)',
     new: 'nowMs - turnBeganMs > MAX_TURN_MS',
     promise: 'What would wait too long is refused at once.',
@@ -239,7 +239,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'shedding-health',
-    file: 'http/shedding.ts',
+    file: 'public/transport/shedding.ts',
     old: 'isLate ? sheddableRoute(request) : undefined',
     new: 'isLate ? request.url : undefined',
     promise: '`/health` is always answered.',
@@ -247,7 +247,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'shedding-open',
-    file: 'http/shedding.ts',
+    file: 'public/transport/shedding.ts',
     old: "['Connection', 'close']",
     new: '[]',
     promise: 'A large body that is refused is not read.',
@@ -255,7 +255,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'shedding-not-counted',
-    file: 'http/shedding.ts',
+    file: 'public/transport/shedding.ts',
     old: 'this.#context.metrics.shed(',
     new: '((..._: unknown[]) => {})(',
     promise: 'Refused requests are counted.',
@@ -263,7 +263,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'reserved-response',
-    file: 'http/detokenize.ts',
+    file: 'public/detokenize.ts',
     old: 'if (bytes > reserved) exchange.hold(context, bytes - reserved);',
     new: '',
     promise: 'The bytes of a response are reserved before it is made.',
@@ -271,7 +271,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'reserved-paths',
-    file: 'http/detokenize.ts',
+    file: 'public/detokenize.ts',
     old: 'unapplied ? unappliedBytes(request, unapplied) : 0;',
     new: 'unapplied ? unappliedBytes(request, []) : 0;',
     promise: 'The paths of a lenient response are reserved, too.',
@@ -279,7 +279,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'reserved-fields',
-    file: 'http/exchange.ts',
+    file: 'public/exchange.ts',
     old: 'fields * FIELD_BYTES + FRAME_BYTES',
     new: '0 * fields + FRAME_BYTES',
     promise: 'The bytes of tokens are reserved before they are made.',
@@ -287,7 +287,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'reserved-policy',
-    file: 'http/policy.ts',
+    file: 'public/policy.ts',
     old: 'exchange.hold(context, Buffer.byteLength(body) + LINE_END.length);',
     new: '',
     promise: 'The bytes of a policy are reserved.',
@@ -295,7 +295,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'hidden-size',
-    file: 'http/detokenize.ts',
+    file: 'public/detokenize.ts',
     old: 'if (!viewer.seesAll)',
     new: 'if (viewer.isPlain)',
     promise: 'No response tells the size of a hidden value.',
@@ -322,7 +322,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'body-parts',
-    file: 'http/data.ts',
+    file: 'public/body/data.ts',
     old: 'if (names + containers > most)',
     new: 'if (names > most)',
     promise: 'A body has a bound of objects, lists and names, before it is parsed.',
@@ -331,7 +331,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'pipelining-budget',
-    file: 'http/pipelining.ts',
+    file: 'public/transport/pipelining.ts',
     old: 'this.#unanswered >= maxAhead || !budget.grow(held, bytes)',
     new: 'this.#unanswered >= Infinity',
     promise: 'Requests sent ahead have bounded memory.',
@@ -340,7 +340,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'pipelining-parsing',
-    file: 'http/pipelining.ts',
+    file: 'public/transport/pipelining.ts',
     old: 'if (parser?.onIncoming !== undefined) parser',
     new: 'if (parser === socket) parser',
     promise: 'Node parses nothing more for a connection that ends.',
@@ -349,7 +349,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'pipelining-not-answered-timer',
-    file: 'http/answers.ts',
+    file: 'public/answers.ts',
     old: 'exchange.request.socket.destroyed || (',
     new: '(',
     promise: 'A connection that ended leaves no timer.',
@@ -358,7 +358,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'pipelining-after-last',
-    file: 'http/pipelining.ts',
+    file: 'public/transport/pipelining.ts',
     old: 'if (!this.#socket.writable || isEnding(this.#socket)) {',
     new: 'if (!this.#socket.writable) {',
     promise: 'A request after the last one of its connection is not done.',
@@ -367,7 +367,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'pipelining-error-early',
-    file: 'http/pipelining.ts',
+    file: 'public/transport/pipelining.ts',
     old: 'if (this.#unanswered > (isCut && !isAnswered ? 1 : 0)) return;',
     new: '',
     promise: 'A parser error waits for the answers before it.',
@@ -376,7 +376,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'pipelining-error-twice',
-    file: 'http/pipelining.ts',
+    file: 'public/transport/pipelining.ts',
     old: 'if (isCut && isAnswered) this.#socket.destroy();\n    else this.#refuse!();',
     new: 'this.#refuse!();',
     promise: 'A request has one answer.',
@@ -385,7 +385,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'listener-half-open',
-    file: 'http/listener.ts',
+    file: 'public/transport/listener.ts',
     old: 'httpAllowHalfOpen = true',
     new: 'httpAllowHalfOpen = false',
     promise: 'A caller that half-closes gets its answers.',
@@ -412,7 +412,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'guards-unknown-given-back',
-    file: 'http/guards.ts',
+    file: 'public/guards.ts',
     old: 'return caller.finally(() => budget.settle(held, 0));',
     new: 'return caller;',
     promise: 'An unknown API key holds no bytes after its look-up.',
@@ -421,7 +421,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'guards-continue',
-    file: 'http/guards.ts',
+    file: 'public/guards.ts',
     old: " && httpVersion !== '1.0') exchange",
     new: ') exchange',
     promise: 'HTTP/1.0 gets no 100 Continue.',

@@ -1,7 +1,7 @@
 import type { Mutant } from './mutant.ts';
 
-const VERIFIER = { file: 'service/jwt/jwt-verifier.ts', tests: ['unit/jwt.test.ts'] };
-const KEYS = { file: 'service/jwt/issuer-keys.ts', tests: ['unit/jwt.test.ts'] };
+const VERIFIER = { file: 'access/jwt-verifier.ts', tests: ['unit/jwt.test.ts'] };
+const KEYS = { file: 'access/issuer-keys.ts', tests: ['unit/jwt.test.ts'] };
 const CLOUD = { tests: ['kek/credentials.test.ts'] };
 
 const SESSIONS = { tests: ['http/console-access.test.ts'], name: 'who signs in' };

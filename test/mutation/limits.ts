@@ -4,7 +4,7 @@ import type { Mutant } from './mutant.ts';
 export const LIMITS: readonly Mutant[] = [
   {
     id: 'limits-refusals-sum',
-    file: 'service/limits/client-limits.ts',
+    file: 'limits/client-limits.ts',
     old: '    since.refused = 0;\n',
     new: '',
     promise: 'The log has the refusals since its last line.',
@@ -12,7 +12,7 @@ export const LIMITS: readonly Mutant[] = [
   },
   {
     id: 'limits-quota',
-    file: 'service/limits/client-limits.ts',
+    file: 'limits/client-limits.ts',
     old: 'quotasOf(detokenize, unknownTokens)',
     new: 'quotasOf(detokenize)',
     promise: 'Callers see every limit of a request.',
@@ -20,7 +20,7 @@ export const LIMITS: readonly Mutant[] = [
   },
   {
     id: 'look-ups-place',
-    file: 'service/limits/look-ups.ts',
+    file: 'limits/look-ups.ts',
     old: '      gate.underWay--;\n      return wait(gate);',
     new: '      return wait(gate);',
     promise: 'A request that has to wait keeps no place.',
@@ -28,7 +28,7 @@ export const LIMITS: readonly Mutant[] = [
   },
   {
     id: 'buckets-credit',
-    file: 'service/limits/buckets.ts',
+    file: 'limits/buckets.ts',
     old: 'Math.max(0, aheadMs - outcome.ended * intervalMs) + costMs',
     new: 'aheadMs - outcome.ended * intervalMs + costMs',
     promise: 'What is given back is no credit.',
@@ -36,7 +36,7 @@ export const LIMITS: readonly Mutant[] = [
   },
   {
     id: 'shared-all-pass',
-    file: 'service/limits/shared-buckets.ts',
+    file: 'limits/shared-buckets.ts',
     old: 'Math.min(grant.granted - place, count)',
     new: 'Math.min(grant.granted, count)',
     promise: 'Of requests that share a call, the first ones go on.',
@@ -44,7 +44,7 @@ export const LIMITS: readonly Mutant[] = [
   },
   {
     id: 'bytes-own-cut',
-    file: 'service/limits/byte-budget.ts',
+    file: 'limits/byte-budget.ts',
     old: '      if (stalled === holder) continue;\n',
     new: '',
     promise: 'A request never cuts its own caller off.',
@@ -52,7 +52,7 @@ export const LIMITS: readonly Mutant[] = [
   },
   {
     id: 'bytes-settled-cut',
-    file: 'service/limits/byte-budget.ts',
+    file: 'limits/byte-budget.ts',
     old: '    this.goOn(holder);\n    this.#add',
     new: '    this.#add',
     promise: 'A caller whose request is over is not cut off.',
@@ -60,7 +60,7 @@ export const LIMITS: readonly Mutant[] = [
   },
   {
     id: 'uses-ended-key',
-    file: 'service/api-key-uses.ts',
+    file: 'access/api-key-uses.ts',
     old: ' || use.requests > use.written) continue;',
     new: ') continue;',
     promise: 'The last use of an API key that ended is written.',
@@ -68,7 +68,7 @@ export const LIMITS: readonly Mutant[] = [
   },
   {
     id: 'strangers-unbounded',
-    file: 'service/audit/unknown-callers.ts',
+    file: 'audit/unknown-callers.ts',
     old: 'this.#sums.size >= MAX_SUMS && ',
     new: 'this.#sums.size < 0 && ',
     promise: 'Unknown callers cannot fill the memory.',
@@ -77,7 +77,7 @@ export const LIMITS: readonly Mutant[] = [
   },
   {
     id: 'audit-unwritten-head',
-    file: 'service/audit/audit-file.ts',
+    file: 'audit/audit-file.ts',
     old: 'this.#head = links[whole - 1]!;',
     new: 'this.#head = links.at(-1)!;',
     promise: 'The chain goes on from a line that is in the file.',
@@ -86,7 +86,7 @@ export const LIMITS: readonly Mutant[] = [
   },
   {
     id: 'audit-gap-changed',
-    file: 'service/audit/audit-check.ts',
+    file: 'audit/audit-check.ts',
     old: 'if (sequence === last + 1 || sequence !== suspect.sequence)',
     new: 'if (sequence === last + 1)',
     promise: 'A changed line beside missing ones is told.',
@@ -95,7 +95,7 @@ export const LIMITS: readonly Mutant[] = [
   },
   {
     id: 'certificate-half-copied',
-    file: 'service/certificate.ts',
+    file: 'process/certificate.ts',
     old: 'message === this.#doubted && ',
     new: '',
     promise: 'A certificate that is being copied is no problem.',
@@ -104,7 +104,7 @@ export const LIMITS: readonly Mutant[] = [
   },
   {
     id: 'audit-refusals-places',
-    file: 'service/audit/audit-log.ts',
+    file: 'audit/audit-log.ts',
     old: '      .finally(() => this.#waitingRefusals--);',
     new: ';',
     promise: 'A refusal that was written leaves its place.',
@@ -112,7 +112,7 @@ export const LIMITS: readonly Mutant[] = [
   },
   {
     id: 'audit-bytes-kept',
-    file: 'service/audit/audit-log.ts',
+    file: 'audit/audit-log.ts',
     old: '    onWaiting(-line.length);\n',
     new: '',
     promise: 'The bytes of a line that was written are given back.',
@@ -120,7 +120,7 @@ export const LIMITS: readonly Mutant[] = [
   },
   {
     id: 'walk-names-second',
-    file: 'http/record-walk.ts',
+    file: 'public/body/record-walk.ts',
     old: '    this.#checked = Math.min(this.#checked, within.depth);\n',
     new: '',
     promise: 'Each name on the way to a string has its bounds.',
@@ -128,7 +128,7 @@ export const LIMITS: readonly Mutant[] = [
   },
   {
     id: 'jwt-keys-of-one-kid',
-    file: 'service/jwt/issuer-keys.ts',
+    file: 'access/issuer-keys.ts',
     old: "byKid.get(key.kid) ?? ''}",
     new: '""}',
     promise: 'A key that the issuer withdraws is not believed beside another of its kid.',
@@ -136,7 +136,7 @@ export const LIMITS: readonly Mutant[] = [
   },
   {
     id: 'connections-ended',
-    file: 'http/connections.ts',
+    file: 'public/transport/connections.ts',
     old: "    socket.once('close', () => connections--);\n",
     new: '',
     promise: 'A connection that ended does not count.',
@@ -144,7 +144,7 @@ export const LIMITS: readonly Mutant[] = [
   },
   {
     id: 'leased-not-durable',
-    file: 'service/keys/leased-keyring.ts',
+    file: 'vault/leased-keyring.ts',
     old: '(await this.lookAgain(deadlineMs)) || !this.#isDurable)',
     new: '(await this.lookAgain(deadlineMs)))',
     promise: 'A key that the standby lacks seals nothing.',
@@ -152,7 +152,7 @@ export const LIMITS: readonly Mutant[] = [
   },
   {
     id: 'leased-one-waiter',
-    file: 'service/keys/leased-keyring.ts',
+    file: 'vault/leased-keyring.ts',
     old: 'for (const look of this.#waiting.splice(0)) look();',
     new: 'this.#waiting.shift()?.();',
     promise: 'All who wait for keys go on when they come.',
@@ -160,7 +160,7 @@ export const LIMITS: readonly Mutant[] = [
   },
   {
     id: 'pipelining-in-hand',
-    file: 'http/pipelining.ts',
+    file: 'public/transport/pipelining.ts',
     old: 'this.#inHand < this.#options.maxInHand && ',
     new: '',
     promise: 'A connection has a few requests under way at most.',
@@ -168,7 +168,7 @@ export const LIMITS: readonly Mutant[] = [
   },
   {
     id: 'threads-kinds-apart',
-    file: 'service/threads/vault-client.ts',
+    file: 'tokens/threads/vault-client.ts',
     old: 'texts.map((text, i) => view.marks[i] + text)',
     new: 'texts',
     promise: 'Equal texts of two kinds are two values.',
@@ -176,7 +176,7 @@ export const LIMITS: readonly Mutant[] = [
   },
   {
     id: 'threads-space',
-    file: 'service/threads/thread-rules.ts',
+    file: 'tokens/threads/thread-rules.ts',
     old: 'own.time_to_live_s} $',
     new: 'own.time_to_live_s} ',
     promise: 'A client gets tokens of its own space.',

@@ -31,7 +31,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'policy-not-durable',
-    file: 'service/policy-follower.ts',
+    file: 'policy/policy-follower.ts',
     old: 'await this.#store.newestDurable(performance.now() + STANDBY_PATIENCE_MS)',
     new: '((await this.#store.newest(deadlineMs)) as Durable<StoredPolicy>)',
     promise: 'A policy that a failover loses is not in force.',
@@ -49,7 +49,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'policy-older-program',
-    file: 'service/policy-follower.ts',
+    file: 'policy/policy-follower.ts',
     old: ' && newer.every((head) => head.is_noted)',
     new: '',
     promise: 'A version that an older program may have acknowledged is waited for.',
@@ -58,7 +58,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'policy-number-only',
-    file: 'service/policy-gate.ts',
+    file: 'policy/policy-gate.ts',
     old: 'const isNew = policy?.tag !== tag || ',
     new: 'const isNew = ',
     promise: 'A number that a failover gives to another document is another policy.',
@@ -66,7 +66,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'policy-life-of-client',
-    file: 'service/threads/thread-rules.ts',
+    file: 'tokens/threads/thread-rules.ts',
     old: 'own.time_to_live_s} ',
     new: 'own.token_mode} ',
     promise: 'No client gets the time to live of another.',
@@ -93,7 +93,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'policy-unlimited',
-    file: 'http/guards.ts',
+    file: 'public/guards.ts',
     old: 'checkLimits(context, exchange, await context.limits.admit(client, operation));',
     new: 'await context.limits.admit(client, operation);',
     promise: 'The policy is read within the limit of requests.',
@@ -102,7 +102,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'record-text-unchecked',
-    file: 'http/record-walk.ts',
+    file: 'public/body/record-walk.ts',
     old: 'checkText(text, this.#step);',
     new: '',
     promise: 'A value at a path of the policy is checked as any other.',
@@ -111,7 +111,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'lenient-counted',
-    file: 'http/detokenize.ts',
+    file: 'public/detokenize.ts',
     old: 'const replaced = values.length - (unapplied?.length ?? 0);',
     new: 'const replaced = values.length;',
     promise: 'The audit log counts the values that the caller got.',
@@ -120,7 +120,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'forgotten-earns',
-    file: 'http/detokenize.ts',
+    file: 'public/detokenize.ts',
     old: '} else if (one !== null) known.add(text);',
     new: '} else known.add(text);',
     promise: 'A forgotten token earns no guesses.',
@@ -129,7 +129,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'guess-told-unpaid',
-    file: 'service/limits/client-limits.ts',
+    file: 'limits/client-limits.ts',
     old: 'if (spent < unknown || left < 0) {',
     new: 'if (spent < unknown) {',
     promise: 'A response with gaps leaves only if the budget pays all that it tells.',
@@ -138,7 +138,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'guess-bulk-capped',
-    file: 'service/limits/client-limits.ts',
+    file: 'limits/client-limits.ts',
     old: 'if (spent < unknown || left < 0) {',
     new: 'if (left < 0) {',
     promise: 'A response with gaps tells no more unknown tokens than a budget.',
@@ -147,7 +147,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'guess-known-free',
-    file: 'service/limits/client-limits.ts',
+    file: 'limits/client-limits.ts',
     old: 'const guessed = spent + costOfKnown(bucket, known);',
     new: 'const guessed = spent;',
     promise: 'Right guesses of a client without trust cost as much as wrong ones.',
@@ -156,7 +156,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'guess-untold-earns',
-    file: 'service/limits/client-limits.ts',
+    file: 'limits/client-limits.ts',
     old: 'known: unknown === 0 ? known : 0',
     new: 'known',
     promise: 'Known tokens of a request that told nothing of them earn no guesses.',
@@ -165,7 +165,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'guess-candidates-free',
-    file: 'http/detokenize.ts',
+    file: 'public/detokenize.ts',
     old: 'countTokens(tokens, part.texts, found, ending);',
     new: 'if (tokens.unknown.size === 0) countTokens(tokens, part.texts, found, ending);',
     promise: 'Each candidate of a place in a text counts.',
@@ -174,7 +174,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'waiter-gone-keeps-place',
-    file: 'service/limits/look-ups.ts',
+    file: 'limits/look-ups.ts',
     old: 'if (waiter.hasGone) void this.settle(bucket, { ...NO_OUTCOME, ended: 1 });',
     new: 'if (waiter.hasGone) continue;',
     promise: 'A place that is granted to a waiter that has gone is given back.',
@@ -182,7 +182,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'text-bytes',
-    file: 'http/text-tokens.ts',
+    file: 'public/body/text-tokens.ts',
     old: 'text.whole.slice(start, end)',
     new: 'text.whole.slice(start, end).toLowerCase()',
     promise: 'What is not restored in a text keeps its bytes.',
@@ -191,7 +191,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'text-forgotten-guess',
-    file: 'http/text-tokens.ts',
+    file: 'public/body/text-tokens.ts',
     old: 'if (its[i] === undefined) return',
     new: 'if (its[i] == null) return',
     promise: 'A forgotten token in a text costs nothing.',
@@ -200,7 +200,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'text-cut-run',
-    file: 'http/token-finder.ts',
+    file: 'public/body/token-finder.ts',
     old: 'stemEnd - run < MAX_STEM',
     new: 'stemEnd - run <= MAX_STEM',
     promise: 'A cut token is not looked up as a whole one.',
@@ -208,7 +208,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'text-offsets',
-    file: 'http/text-values.ts',
+    file: 'public/body/text-values.ts',
     old: 'token.length - [...this.texts[i]!].length',
     new: 'token.length - this.texts[i]!.length',
     promise: 'Offsets of tokens are right after a value with an emoji.',
@@ -217,7 +217,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'lenient-other-word',
-    file: 'http/lenient.ts',
+    file: 'public/body/lenient.ts',
     old: '(?:lenient|"lenient")\\s*(?:;|$)',
     new: '(?:lenient|"lenient")',
     promise: 'Only handling=lenient is lenient.',
@@ -235,7 +235,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'audit-hidden-untold',
-    file: 'http/detokenize.ts',
+    file: 'public/detokenize.ts',
     old: 'addTo(hidden!, kind);',
     new: '',
     promise: 'The audit log counts values that the caller has no right to.',
@@ -244,7 +244,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'lookup-limit-default',
-    file: 'service/limits/client-limits.ts',
+    file: 'limits/client-limits.ts',
     old: "limit('lookup', 'lookup_limit'",
     new: "limit('lookup', 'rate_limit'",
     promise: 'Look-ups have a limit of their own.',
@@ -253,7 +253,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'rights-late-body',
-    file: 'http/request-data.ts',
+    file: 'public/body/request-data.ts',
     old: 'const judged = judgeCaller(context, exchange);',
     new: 'const judged = undefined as void | Promise<void>;',
     promise: 'A client that was disabled while its body came stores nothing.',
@@ -262,7 +262,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'rights-late-vault',
-    file: 'http/answers.ts',
+    file: 'public/answers.ts',
     old: 'if (isRight === true || (await isRight)) break;',
     new: 'left < 0; left--',
     promise: 'Rights are judged when the vault has answered.',
@@ -271,7 +271,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'rights-late-policy',
-    file: 'http/rights.ts',
+    file: 'public/rights.ts',
     old: "if (right !== 'masked') return right === 'full';",
     new: "if (right !== 'masked') return true;",
     promise: 'A right that the policy took away shows nothing.',
@@ -280,7 +280,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'rights-late-turn',
-    file: 'http/answers.ts',
+    file: 'public/answers.ts',
     old: 'if (isBehindAnother(exchange)) await itsTurn(exchange);',
     new: '',
     promise: 'A response behind another one is judged when it leaves.',
@@ -289,7 +289,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'rights-large',
-    file: 'http/rights.ts',
+    file: 'public/rights.ts',
     old: 'if (await isStillRight(context, exchange)) return;',
     new: 'if ((await isStillRight(context, exchange)) !== undefined) return;',
     promise: 'A large response ends with the right to it.',
@@ -307,7 +307,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'policy-unreadable-fresh',
-    file: 'service/policy-follower.ts',
+    file: 'policy/policy-follower.ts',
     old: 'asOfMs: known.problem === undefined ? asOfMs : -Infinity,',
     new: 'asOfMs,',
     promise: 'A policy that cannot be read counts as too old for any request.',
@@ -316,7 +316,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'policy-same-number',
-    file: 'service/policy-follower.ts',
+    file: 'policy/policy-follower.ts',
     old: 'isDeepStrictEqual(versionOf(head), versionOf(version))',
     new: 'head.version === version.version',
     promise: 'A version of a restored database is read, also with the number of the last.',
@@ -325,7 +325,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'policy-read-each',
-    file: 'service/refresher.ts',
+    file: 'refresher.ts',
     old: 'this.#next ??= this.#soon();',
     new: 'this.#next = this.#soon();',
     promise: 'Requests that wait for the policy share a read.',
@@ -416,7 +416,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'policy-stale',
-    file: 'service/policy-gate.ts',
+    file: 'policy/policy-gate.ts',
     old: 'return leaseMs() - this.#follower.latest.asOfMs < POLICY_LEASE_MS;',
     new: 'return leaseMs() - this.#follower.latest.asOfMs < Infinity;',
     promise: 'A process that stood still serves no request by an older policy.',
@@ -425,7 +425,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'rights-full',
-    file: 'service/threads/thread-rules.ts',
+    file: 'tokens/threads/thread-rules.ts',
     old: 'switch (rules.right(line, kind)) {',
     new: "switch (rules.right(null, kind) as 'full' | 'masked' | 'none') {",
     promise: 'A value leaves the thread as the rights of the client say.',
@@ -460,7 +460,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'lookup-forgotten',
-    file: 'service/tokenizer.ts',
+    file: 'tokens/tokenizer.ts',
     old: '(leftS ?? 1) > 0',
     new: '(leftS ?? 1) > -1',
     promise: 'A look-up finds nothing that was forgotten.',
@@ -478,7 +478,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'policy-any-tag',
-    file: 'http/guards.ts',
+    file: 'public/guards.ts',
     old: "throw new CallerError('precondition_failed');",
     new: 'return;',
     promise: 'With If-Match, only the policy of that tag serves a request.',
@@ -514,7 +514,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'elsewhere-before',
-    file: 'service/policy-follower.ts',
+    file: 'policy/policy-follower.ts',
     old: 'parsePolicy(document, true)',
     new: 'parsePolicy(document)',
     promise: 'A version from before `elsewhere` goes on as it is.',
@@ -523,7 +523,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'elsewhere-not-refused',
-    file: 'http/record-walk.ts',
+    file: 'public/body/record-walk.ts',
     old: "if (this.#elsewhere === 'refuse')",
     new: "if (this.#elsewhere === 'pass')",
     promise: 'A policy that refuses strings elsewhere lets none through.',
@@ -532,7 +532,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'elsewhere-not-tokenized',
-    file: 'http/record-walk.ts',
+    file: 'public/body/record-walk.ts',
     old: "if (node === undefined && this.#elsewhere === 'pass') return this.#skip(at);",
     new: 'if (node === undefined) return this.#skip(at);',
     promise: 'A policy that tokenizes strings elsewhere lets none through.',
@@ -541,7 +541,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'elsewhere-too-deep',
-    file: 'http/record-walk.ts',
+    file: 'public/body/record-walk.ts',
     old: 'if (this.passed === passed) return end;',
     new: 'return end;',
     promise: 'A string elsewhere that is too deep to be replaced does not pass.',
@@ -550,7 +550,7 @@ export const POLICY: readonly Mutant[] = [
   },
   {
     id: 'elsewhere-not-counted',
-    file: 'http/record-walk.ts',
+    file: 'public/body/record-walk.ts',
     old: 'if (end - start > BLANK_LENGTH && !isName',
     new: 'if (end - start > BLANK_LENGTH + 1 && !isName',
     promise: 'Every string that passes in clear is counted.',

@@ -4,7 +4,7 @@ import type { Mutant } from './mutant.ts';
 export const RECORDS: readonly Mutant[] = [
   {
     id: 'alias-known',
-    file: 'service/detokenizer.ts',
+    file: 'tokens/detokenizer.ts',
     old: "if ('alias' in opened) return undefined;",
     new: "if ('alias' in opened) return opened.alias as never;",
     promise: 'The token of an alias is unknown.',
@@ -12,7 +12,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'alias-not-followed',
-    file: 'service/tokenizer.ts',
+    file: 'tokens/tokenizer.ts',
     old: "return typeof step === 'object' ? this.#imported(draft, step.alias) : draft;",
     new: 'return draft;',
     promise: 'A value gets its imported token.',
@@ -20,7 +20,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'alias-token-lost',
-    file: 'service/tokenizer.ts',
+    file: 'tokens/tokenizer.ts',
     old: 'const imported = isImported ? token : undefined;',
     new: 'const imported = isImported ? undefined : undefined;',
     promise: 'An imported token stays beside its value, so that an export has it.',
@@ -28,7 +28,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'alias-forgotten',
-    file: 'service/records/removal.ts',
+    file: 'records/removal.ts',
     old: 'isNobodys(found[i]) ? undefined : one',
     new: 'one',
     promise: 'Forget leaves aliases as they are.',
@@ -36,7 +36,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'alias-forgotten-between',
-    file: 'service/records/removal.ts',
+    file: 'records/removal.ts',
     old: 'one === undefined || (one !== null',
     new: '(!!one',
     promise: 'Forget leaves an alias that comes between its statements.',
@@ -45,7 +45,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'forget-old-key',
-    file: 'service/records/removal.ts',
+    file: 'records/removal.ts',
     old: 'await knowKeysOf(vault, follower, records);',
     new: '',
     promise: 'A node that has not read a key yet forgets no alias.',
@@ -53,7 +53,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'forget-older-kinds',
-    file: 'service/every-kind.ts',
+    file: 'tokens/every-kind.ts',
     old: 'for (const settings of policy.kinds) this.#add(settings);',
     new: '',
     promise: 'Forget by value finds tokens of every version of the policy.',
@@ -61,7 +61,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'forget-newest-options',
-    file: 'service/every-kind.ts',
+    file: 'tokens/every-kind.ts',
     old: 'const key = keyOf(settings);',
     new: 'const key = settings.name;',
     promise: 'Forget by value finds tokens of older options of a kind.',
@@ -69,7 +69,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'forget-spellings',
-    file: 'service/every-kind.ts',
+    file: 'tokens/every-kind.ts',
     old: "if (typeof spelled === 'string') all.add(spelled);",
     new: '',
     promise: 'Forget by value finds a value as each version normalized it.',
@@ -77,7 +77,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'forget-later-draw',
-    file: 'service/records/value-search.ts',
+    file: 'records/value-search.ts',
     old: 'return this.#drawn(candidate, draw + 1);',
     new: 'return [];',
     promise: 'Forget by value finds a token that is not the first draw.',
@@ -85,7 +85,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'forget-alias',
-    file: 'service/records/value-search.ts',
+    file: 'records/value-search.ts',
     old: 'return [{ ...candidate, fingerprint }];',
     new: 'return [];',
     promise: 'Forget by value finds the imported token of a value.',
@@ -93,7 +93,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'forget-scan-space',
-    file: 'service/records/forget.ts',
+    file: 'records/forget.ts',
     old: 'if (scope.space !== space) continue;',
     new: '',
     promise: 'A scan forgets nothing in other spaces.',
@@ -101,7 +101,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'import-not-marked',
-    file: 'service/records/import.ts',
+    file: 'records/import.ts',
     old: 'await this.#markBareTokens(drafts);',
     new: '',
     promise: 'Guesses at imported tokens count.',
@@ -110,7 +110,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'import-bare-at-once',
-    file: 'service/records/import.ts',
+    file: 'records/import.ts',
     old: 'await sleep(POLICY_LEASE_MS, undefined, { signal: stop });',
     new: '',
     promise: 'Tokens without the suffix are stored only when every node counts guesses at them.',
@@ -128,7 +128,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'import-not-extended',
-    file: 'service/records/import.ts',
+    file: 'records/import.ts',
     old: 'if (!isDryRun) await this.#extend(placed.filter(isTooShort));',
     new: '',
     promise: 'A later time extends a pair whatever its use is.',
@@ -137,7 +137,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'import-clock',
-    file: 'service/records/import.ts',
+    file: 'records/import.ts',
     old: 'await this.#nowMs() : 0;',
     new: 'Date.now() : 0;',
     promise: 'Times of expiry are by the clock of the database.',
@@ -146,7 +146,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'export-clock',
-    file: 'service/records/export.ts',
+    file: 'records/export.ts',
     old: 'record.isExpired)',
     new: 'record.expires_at?.getTime()! <= Date.now())',
     promise: 'A wrong clock leaves no pair out of an export.',
@@ -155,7 +155,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'alias-lost',
-    file: 'service/records/aliases.ts',
+    file: 'records/aliases.ts',
     old: 'const given = await this.lead(later.flat());',
     new: 'const given = new Set(later.flat());',
     promise: 'An alias that gives its place away has another one before.',
@@ -164,7 +164,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'alias-forgotten-value',
-    file: 'service/records/import.ts',
+    file: 'records/import.ts',
     old: 'at = at.filter((_, i) => isFree[i]);',
     new: '',
     promise: 'An alias stays when its value was forgotten.',
@@ -173,7 +173,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'alias-own-draw',
-    file: 'service/records/import.ts',
+    file: 'records/import.ts',
     old: 'return drawn ? { ...draft,',
     new: 'return drawn === null ? { ...draft,',
     promise: 'A value keeps its later draw when its first one is imported.',
@@ -182,7 +182,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'import-detokenize-spelled',
-    file: 'service/records/pairs.ts',
+    file: 'records/pairs.ts',
     old: 'const accepted = isKept ? ',
     new: "const accepted = pair.kind === '' ? ",
     promise: 'Import takes the values of an export that their kind refuses now.',
@@ -191,7 +191,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'export-older-shapes',
-    file: 'service/every-kind.ts',
+    file: 'tokens/every-kind.ts',
     old: "this.#named(DEFAULT_KIND).kinds.set('older', OLDER_TEXT);",
     new: '',
     promise: 'Tokens of older shapes are exported.',
@@ -209,7 +209,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'import-use',
-    file: 'service/records/pairs.ts',
+    file: 'records/pairs.ts',
     old: 'const isRandom = isKept || ',
     new: 'const isRandom = ',
     promise: 'A token that was not given in the other vault is not given here.',
@@ -218,7 +218,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'export-old-policies',
-    file: 'service/every-kind.ts',
+    file: 'tokens/every-kind.ts',
     old: 'for (const settings of policy.kinds)',
     new: 'for (const settings of newest === policy ? policy.kinds : [])',
     promise: 'Tokens of older policies are exported.',
@@ -226,7 +226,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'export-wrong-token',
-    file: 'service/records/tokens-of-records.ts',
+    file: 'records/tokens-of-records.ts',
     old: '=== record.token_fingerprint;',
     new: "!== ('' as never);",
     promise: 'An export never has a wrong token.',
@@ -234,7 +234,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     id: 'export-use',
-    file: 'service/records/tokens-of-records.ts',
+    file: 'records/tokens-of-records.ts',
     old: "use: other === null || other === token ? 'both' : 'detokenize'",
     new: "use: 'both'",
     promise: 'An export says which token a value gets now.',

@@ -5,7 +5,7 @@ const KEYS = ['postgres/keys.test.ts'];
 export const SERVICE: readonly Mutant[] = [
   {
     id: 'retire-primary',
-    file: 'service/keys/key-lifecycle.ts',
+    file: 'vault/key-lifecycle.ts',
     old: 'if (version === primaryVersionOf(keys)) {',
     new: 'if (version > primaryVersionOf(keys)) {',
     promise: 'The newest key version cannot be retired.',
@@ -14,7 +14,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'retire-early',
-    file: 'service/keys/key-lifecycle.ts',
+    file: 'vault/key-lifecycle.ts',
     old: 'if (ageS < minPrimaryAgeS) {',
     new: 'if (ageS < 0) {',
     promise: 'Retire waits until no node seals with the version.',
@@ -23,7 +23,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'retire-needed',
-    file: 'service/keys/key-lifecycle.ts',
+    file: 'vault/key-lifecycle.ts',
     old: 'if (records === 0) return;',
     new: 'if (records >= 0) return;',
     promise: 'A version that records need cannot be retired.',
@@ -32,7 +32,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'retire-no-count',
-    file: 'service/keys/key-lifecycle.ts',
+    file: 'vault/key-lifecycle.ts',
     old: 'await locked.countRecords(version)',
     new: '(await locked.countRecords(version)) * 0',
     promise: 'Retire counts again under its lock.',
@@ -40,7 +40,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'rotate-same-version',
-    file: 'service/keys/key-lifecycle.ts',
+    file: 'vault/key-lifecycle.ts',
     old: 'const version = primary + 1;',
     new: 'const version = primary + 2;',
     promise: 'Versions are counted one by one.',
@@ -49,7 +49,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'follower-key-replaced',
-    file: 'service/keys/keyring-follower.ts',
+    file: 'vault/keyring-follower.ts',
     old: 'if (isOther && row.version <= this.#durableVersion) throw new KeyReplaced(row.version);',
     new: 'void isOther;',
     promise: 'A node never takes the key of another vault for a version of its own.',
@@ -58,7 +58,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'follower-key-not-durable',
-    file: 'service/keys/keyring-follower.ts',
+    file: 'vault/keyring-follower.ts',
     old: 'await this.#store.listDurable(byMs)',
     new: 'await this.#store.list(byMs)',
     promise: 'A key that a failover loses seals nothing.',
@@ -67,7 +67,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'leased-closed-version',
-    file: 'service/keys/leased-keyring.ts',
+    file: 'vault/leased-keyring.ts',
     old: 'if (this.keyring.primaryId === keyId) throw',
     new: "if (this.keyring.primaryId === '') throw",
     promise: 'A node does not seal again with a version that was closed.',
@@ -76,7 +76,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'refresher-stale',
-    file: 'service/refresher.ts',
+    file: 'refresher.ts',
     old: 'if (startedAtMs < this.#takenMs) return;',
     new: '',
     promise: 'A slow read brings back no older keys, policy or API keys.',
@@ -85,7 +85,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'follower-primary-gone',
-    file: 'service/keys/keyring-follower.ts',
+    file: 'vault/keyring-follower.ts',
     old: 'if (deks.every(({ version }) => version < primary)) throw new PrimaryVersionGone(primary);',
     new: 'if (deks.length === 0) throw new PrimaryVersionGone(primary);',
     promise: 'A node whose newest key is gone from the keyring does not seal.',
@@ -94,7 +94,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'refresher-not-told',
-    file: 'service/refresher.ts',
+    file: 'refresher.ts',
     old: 'if (words !== last) onChange(problem);',
     new: '',
     promise: 'A keyring that cannot be renewed is told.',
@@ -103,7 +103,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'refresher-never',
-    file: 'service/refresher.ts',
+    file: 'refresher.ts',
     old: 'setInterval(() => void this.refresh(), ',
     new: 'setInterval(() => {}, ',
     promise: 'New keys come into force without a restart.',
@@ -112,7 +112,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'leased-no-lease',
-    file: 'service/keys/leased-keyring.ts',
+    file: 'vault/leased-keyring.ts',
     old: 'return this.#isDurable && monotonicMs() - this.#asOfMs < SEAL_LEASE_MS;',
     new: 'return this.#isDurable && monotonicMs() - this.#asOfMs < Infinity;',
     promise: 'A process with old keys asks before it seals.',
@@ -120,7 +120,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'leased-old-look',
-    file: 'service/keys/leased-keyring.ts',
+    file: 'vault/leased-keyring.ts',
     old: 'while (this.#asOfMs < askedAtMs) {',
     new: 'while (this.#asOfMs < 0) {',
     promise: 'Only a look that began after the question counts.',
@@ -128,7 +128,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'leased-never-late',
-    file: 'service/keys/leased-keyring.ts',
+    file: 'vault/leased-keyring.ts',
     old: 'if (leftMs <= 0) return false;',
     new: 'if (leftMs <= 0) return true;',
     promise: 'Without an answer of the keyring nothing is sealed.',
@@ -136,7 +136,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'leased-no-take',
-    file: 'service/keys/leased-keyring.ts',
+    file: 'vault/leased-keyring.ts',
     old: 'if (asOfMs !== this.#asOfMs) this.keyring.renew(keys);',
     new: '',
     promise: 'A vault thread seals with the keys that it was given.',
@@ -144,7 +144,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'tokenizer-collision',
-    file: 'service/tokenizer.ts',
+    file: 'tokens/tokenizer.ts',
     old: "=== 'collision'",
     new: "=== ('never' as string)",
     promise: 'No two values share a token.',
@@ -153,7 +153,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'tokenizer-same-draw',
-    file: 'service/tokenizer.ts',
+    file: 'tokens/tokenizer.ts',
     old: 'this.#draft(value, terms, source, draw + 1)',
     new: 'this.#draft(value, terms, source, draw)',
     promise: 'After a collision another token is drawn.',
@@ -162,7 +162,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'opened-by-token',
-    file: 'service/recently-stored.ts',
+    file: 'tokens/recently-stored.ts',
     old: 'return known !== undefined && known === bytesOf(record);',
     new: 'return known !== undefined;',
     promise: 'A record that was changed since it opened is opened again.',
@@ -170,7 +170,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'tokenizer-recent-enough',
-    file: 'service/tokenizer.ts',
+    file: 'tokens/tokenizer.ts',
     old: ' ? outcomes : this.#insert(drafts, deadlineMs)',
     new: ' ? outcomes : (outcomes as never)',
     promise: 'What was stored a moment ago and forgotten is stored again.',
@@ -179,7 +179,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'tokenizer-no-lease',
-    file: 'service/tokenizer.ts',
+    file: 'tokens/tokenizer.ts',
     old: 'await this.#keys.readyToSeal(deadlineMs);\n    const records',
     new: 'void 0;\n    const records',
     promise: 'Tokenize asks for newer keys before it seals with old ones.',
@@ -188,7 +188,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'tokenizer-no-deadline',
-    file: 'service/tokenizer.ts',
+    file: 'tokens/tokenizer.ts',
     old: 'insert(records, null, statementDeadline(deadlineMs))',
     new: 'insert(records, null)',
     promise: 'The second statement of a request has the time that the first one left.',
@@ -197,7 +197,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'tokenizer-no-ttl',
-    file: 'service/tokenizer.ts',
+    file: 'tokens/tokenizer.ts',
     old: 'return timeToLiveS === null ? record',
     new: 'return timeToLiveS !== undefined ? record',
     promise: 'A record has the time to live of its client.',
@@ -206,7 +206,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'tokenizer-always-deterministic',
-    file: 'service/tokenizer.ts',
+    file: 'tokens/tokenizer.ts',
     old: "terms.token_mode === 'random'",
     new: "terms.token_mode === ('never' as string)",
     promise: 'Random tokens are new each time.',
@@ -215,7 +215,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'detokenizer-row-fingerprint',
-    file: 'service/detokenizer.ts',
+    file: 'tokens/detokenizer.ts',
     old: '{ ...found, token_fingerprint: tokenFingerprint }',
     new: 'found',
     promise: 'A record opens for the token of the caller only.',
@@ -224,7 +224,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'detokenizer-damaged-unknown',
-    file: 'service/detokenizer.ts',
+    file: 'tokens/detokenizer.ts',
     old: "throw new InternalError(isMissing ? 'key_missing' : 'record_damaged');",
     new: 'return undefined;',
     promise: 'A damaged record is an error, not an unknown token.',
@@ -233,7 +233,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'detokenizer-no-alarm',
-    file: 'service/detokenizer.ts',
+    file: 'tokens/detokenizer.ts',
     old: 'this.#onDamaged(1);',
     new: '',
     promise: 'A damaged record is counted.',
@@ -242,7 +242,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'detokenizer-no-wait',
-    file: 'service/detokenizer.ts',
+    file: 'tokens/detokenizer.ts',
     old: 'await this.#keys.readyToOpen(versionsOf(records), deadlineMs);',
     new: '',
     promise: 'A node reads the keyring for a version that it has not seen.',
@@ -251,7 +251,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'authenticator-stale-header',
-    file: 'service/authenticator.ts',
+    file: 'access/authenticator.ts',
     old: 'if (known !== undefined && this.#isFresh()) return live(known);',
     new: 'if (known !== undefined) return live(known);',
     promise: 'Without the database a known API key ends after 4 s.',
@@ -260,7 +260,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'authenticator-stale-jwt',
-    file: 'service/authenticator.ts',
+    file: 'access/authenticator.ts',
     old: 'if (subject !== undefined && this.#isFresh()) return live(',
     new: 'if (subject !== undefined) return live(',
     promise: 'Without the database a verified JWT ends after 4 s.',
@@ -269,7 +269,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'authenticator-late-look-up',
-    file: 'service/authenticator.ts',
+    file: 'access/authenticator.ts',
     old: 'if (askedAtMs >= this.#loadedAtMs)',
     new: '',
     promise: 'A look-up that began before a revocation does not undo it.',
@@ -278,7 +278,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'follower-seals-not-durable',
-    file: 'service/keys/keyring-follower.ts',
+    file: 'vault/keyring-follower.ts',
     old: 'const isDurable = problem === undefined;',
     new: 'const isDurable = true;',
     promise: 'A key that the standby does not have seals nothing.',
@@ -287,7 +287,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'authenticator-expired',
-    file: 'service/authenticator.ts',
+    file: 'access/authenticator.ts',
     old: ' || entry.expiresAtMs <= Date.now()',
     new: '',
     promise: 'An API key ends at its time.',
@@ -296,7 +296,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'authenticator-any-digits',
-    file: 'service/authenticator.ts',
+    file: 'access/authenticator.ts',
     old: "if (!isApiKey(apiKey)) throw new CallerError('unauthorized', NO_API_KEY);",
     new: '',
     promise: 'An API key with a wrong check digit asks nothing of the database.',
@@ -305,7 +305,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'authenticator-no-pause',
-    file: 'service/authenticator.ts',
+    file: 'access/authenticator.ts',
     old: 'Math.max(0, ',
     new: 'Math.min(0, ',
     promise: 'Unknown API keys share a look, four times a second.',
@@ -314,7 +314,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'authenticator-kept-header',
-    file: 'service/authenticator.ts',
+    file: 'access/authenticator.ts',
     old: 'this.#byHeader = new Map();\n    this.#bySubject',
     new: 'this.#bySubject',
     promise: 'A revoked API key is refused after the next load.',
@@ -323,7 +323,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'certificate-ca',
-    file: 'service/certificate.ts',
+    file: 'process/certificate.ts',
     old: 'one.key === other.key &&\n    one.clientCa === other.clientCa',
     new: 'one.key === other.key',
     promise: 'A new client CA is in force without a restart.',
@@ -332,7 +332,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'audit-cut-line',
-    file: 'service/audit/audit-file.ts',
+    file: 'audit/audit-file.ts',
     old: 'text[0] === LINE_FEED ? -1 : 0',
     new: '0',
     promise: 'A cut line is not told as written.',

@@ -333,7 +333,7 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'foreign-code-unseen',
-    file: 'service/vault.ts',
+    file: 'vault/vault.ts',
     old: 'await demandNothingForeign(pool.queryUntil(commandDeadline()));',
     new: '',
     promise: 'Every start looks for code of others in the schema.',

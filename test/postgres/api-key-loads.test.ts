@@ -1,16 +1,16 @@
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { ApiKeyUses } from '../../src/access/api-key-uses.ts';
+import { Authenticator } from '../../src/access/authenticator.ts';
+import { createFirstClient } from '../../src/access/clients.ts';
+import { IssuerKeys } from '../../src/access/issuer-keys.ts';
+import { JwtVerifier } from '../../src/access/jwt-verifier.ts';
 import { newApiKey, randomHex } from '../../src/crypto/api-key.ts';
 import { Keyring } from '../../src/crypto/keyring.ts';
 import { CallerError } from '../../src/errors.ts';
-import { ApiKeyUses } from '../../src/service/api-key-uses.ts';
-import { Authenticator } from '../../src/service/authenticator.ts';
-import { createFirstClient } from '../../src/service/clients.ts';
-import { IssuerKeys } from '../../src/service/jwt/issuer-keys.ts';
-import { JwtVerifier } from '../../src/service/jwt/jwt-verifier.ts';
-import { KeyringFollower } from '../../src/service/keys/keyring-follower.ts';
-import { openKeys, primaryVersionOf } from '../../src/service/keys/open-keys.ts';
-import { openVault, type Vault } from '../../src/service/vault.ts';
 import { ApiKeyStore, ApiKeyUseStore } from '../../src/store/api-keys.ts';
+import { KeyringFollower } from '../../src/vault/keyring-follower.ts';
+import { openKeys, primaryVersionOf } from '../../src/vault/open-keys.ts';
+import { openVault, type Vault } from '../../src/vault/vault.ts';
 import { AUDIENCE, IssuerStandIn, SUBJECT } from '../support/issuer.ts';
 import { query } from '../support/postgres.ts';
 import {

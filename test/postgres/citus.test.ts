@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { retireKey, rotateKey } from '../../src/service/keys/key-lifecycle.ts';
-import { PolicyFollower } from '../../src/service/policy-follower.ts';
+import { PolicyFollower } from '../../src/policy/policy-follower.ts';
 import { PolicyStore } from '../../src/store/policies.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { distribute, migrate, readMigrations } from '../../src/store/schema.ts';
+import { retireKey, rotateKey } from '../../src/vault/key-lifecycle.ts';
 import { CitusCluster, citusIsInstalled, joinCitus } from '../support/citus.ts';
 import { JournalledWriters } from '../support/journal.ts';
 import { expectThereAndBack } from '../support/pairs.ts';

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { VaultSizes } from '../../src/service/vault-size.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { countRecords } from '../../src/store/record-counts.ts';
 import { distribute, migrate } from '../../src/store/schema.ts';
+import { VaultSizes } from '../../src/vault/vault-size.ts';
 import { kinds, newPlace, type Place } from '../support/service.ts';
 import { openTestPool, soon } from '../support/vault.ts';
 

@@ -1,9 +1,9 @@
 import pg from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
-import { Detokenizer } from '../../src/service/detokenizer.ts';
-import { Tokenizer } from '../../src/service/tokenizer.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { migrate } from '../../src/store/schema.ts';
+import { Detokenizer } from '../../src/tokens/detokenizer.ts';
+import { Tokenizer } from '../../src/tokens/tokenizer.ts';
 import type { Value } from '../../src/types.ts';
 import { testLeasedKeyring } from '../support/keys.ts';
 import { query } from '../support/postgres.ts';

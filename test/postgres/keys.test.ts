@@ -6,10 +6,10 @@ import { Keyring } from '../../src/crypto/keyring.ts';
 import { newKeyBytes } from '../../src/crypto/primitives.ts';
 import { Unavailable } from '../../src/errors.ts';
 import { kekSourceOf } from '../../src/kek/kek-source.ts';
-import { retireKey, rotateKey } from '../../src/service/keys/key-lifecycle.ts';
-import { KeyringFollower } from '../../src/service/keys/keyring-follower.ts';
-import { openKeys, wrap } from '../../src/service/keys/open-keys.ts';
 import { FIRST_RECORD, RecordWalk } from '../../src/store/record-walk.ts';
+import { retireKey, rotateKey } from '../../src/vault/key-lifecycle.ts';
+import { KeyringFollower } from '../../src/vault/keyring-follower.ts';
+import { openKeys, wrap } from '../../src/vault/open-keys.ts';
 import { MixedLoad } from '../support/journal.ts';
 import { freePort, PostgresCluster, query } from '../support/postgres.ts';
 import {

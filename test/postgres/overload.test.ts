@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest';
 import { CALLER_ERRORS } from '../../src/errors.ts';
-import { MIN_CALLS } from '../../src/service/threads/queue-delay.ts';
+import { MIN_CALLS } from '../../src/tokens/threads/queue-delay.ts';
 import { parseAnswers, rawExchange, retryAfter, send } from '../support/http.ts';
 import { freePort } from '../support/processes.ts';
 import { call, newPlace, type Service, scrape, startService, until } from '../support/service.ts';

@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { EveryKind } from '../../src/service/every-kind.ts';
 import {
   PolicyFollower,
   type PolicySnapshot,
   UnreadablePolicy,
-} from '../../src/service/policy-follower.ts';
+} from '../../src/policy/policy-follower.ts';
 import { PolicyStore } from '../../src/store/policies.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { migrate } from '../../src/store/schema.ts';
 import { leaseMs } from '../../src/timeouts.ts';
+import { EveryKind } from '../../src/tokens/every-kind.ts';
 import type { Durable } from '../../src/types.ts';
 import { PostgresCluster, query } from '../support/postgres.ts';
 import { kinds, newPlace, type Place, until } from '../support/service.ts';

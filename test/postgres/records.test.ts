@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { passOver } from '../../src/service/records/record-pass.ts';
+import { passOver } from '../../src/records/record-pass.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { RecordWalk } from '../../src/store/record-walk.ts';
 import { RecordStore } from '../../src/store/records.ts';

@@ -1,10 +1,10 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { newApiKey } from '../../src/crypto/api-key.ts';
-import { Detokenizer } from '../../src/service/detokenizer.ts';
-import { Tokenizer } from '../../src/service/tokenizer.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { migrate } from '../../src/store/schema.ts';
+import { Detokenizer } from '../../src/tokens/detokenizer.ts';
+import { Tokenizer } from '../../src/tokens/tokenizer.ts';
 import type { Value } from '../../src/types.ts';
 import { readText } from '../support/docs.ts';
 import { bytesOfUuid, testLeasedKeyring } from '../support/keys.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { MemoryBuckets } from '../../src/service/limits/buckets.ts';
-import { RedisBuckets } from '../../src/service/limits/redis-buckets.ts';
+import { MemoryBuckets } from '../../src/limits/buckets.ts';
+import { RedisBuckets } from '../../src/limits/redis-buckets.ts';
 import { budgetBucket, refusalOf, requestBucket, unknownTokens } from '../support/buckets.ts';
 import { blocks } from '../support/docs.ts';
 import { freePort } from '../support/postgres.ts';

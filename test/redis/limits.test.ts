@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { Buckets } from '../../src/service/limits/buckets.ts';
-import { openBuckets } from '../../src/service/limits/shared-buckets.ts';
+import type { Buckets } from '../../src/limits/buckets.ts';
+import { openBuckets } from '../../src/limits/shared-buckets.ts';
 import { refusalOf, requestBucket } from '../support/buckets.ts';
 import { RedisServer, redisServer } from '../support/redis.ts';
 import { until } from '../support/service.ts';

@@ -1,9 +1,4 @@
-import {
-  type Bucket,
-  type Grant,
-  NO_OUTCOME,
-  type Outcome,
-} from '../../src/service/limits/buckets.ts';
+import { type Bucket, type Grant, NO_OUTCOME, type Outcome } from '../../src/limits/buckets.ts';
 
 /** A bucket with one second of requests, as for tokenize and detokenize. */
 export function requestBucket(name: string, rate: number): Bucket {

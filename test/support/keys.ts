@@ -3,8 +3,8 @@ import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SignJWT } from 'jose';
 import { Keyring, type PlainKey } from '../../src/crypto/keyring.ts';
-import { LeasedKeyring } from '../../src/service/keys/leased-keyring.ts';
 import { KEY_PURPOSES } from '../../src/types.ts';
+import { LeasedKeyring } from '../../src/vault/leased-keyring.ts';
 
 /** A key derived from its name. */
 export function testKey(name: string): Buffer {

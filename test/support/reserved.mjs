@@ -3,7 +3,7 @@
 // under test loads it without a compiler.
 import { writeSync } from 'node:fs';
 
-const { Exchange } = await import(new URL('../../dist/http/exchange.js', import.meta.url));
+const { Exchange } = await import(new URL('../../dist/public/exchange.js', import.meta.url));
 const { letGo } = Exchange.prototype;
 
 Exchange.prototype.letGo = function (context) {

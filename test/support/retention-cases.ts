@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Detokenizer } from '../../src/service/detokenizer.ts';
-import { Expiry } from '../../src/service/records/removal.ts';
-import { Tokenizer } from '../../src/service/tokenizer.ts';
+import { Expiry } from '../../src/records/removal.ts';
 import { drawToken } from '../../src/shape/token.ts';
 import { Pool } from '../../src/store/pool.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { RemovalStore } from '../../src/store/removal.ts';
 import { distribute, migrate } from '../../src/store/schema.ts';
+import { Detokenizer } from '../../src/tokens/detokenizer.ts';
+import { Tokenizer } from '../../src/tokens/tokenizer.ts';
 import type { SealedRecord, Token, Value } from '../../src/types.ts';
 import { CitusCluster } from './citus.ts';
 import { testKeyring, testLeasedKeyring } from './keys.ts';

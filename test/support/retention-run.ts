@@ -1,8 +1,8 @@
 import type { Keyring } from '../../src/crypto/keyring.ts';
-import { Detokenizer } from '../../src/service/detokenizer.ts';
-import { Tokenizer } from '../../src/service/tokenizer.ts';
 import type { RecordStore } from '../../src/store/records.ts';
 import type { RemovalStore } from '../../src/store/removal.ts';
+import { Detokenizer } from '../../src/tokens/detokenizer.ts';
+import { Tokenizer } from '../../src/tokens/tokenizer.ts';
 import type { Token, Value } from '../../src/types.ts';
 import { testLeasedKeyring } from './keys.ts';
 import type { Random } from './random.ts';

@@ -7,12 +7,12 @@ import { kekOf } from '../../src/crypto/kek.ts';
 import { Keyring, type PlainKey } from '../../src/crypto/keyring.ts';
 import { kekSourceOf } from '../../src/kek/kek-source.ts';
 import { type KekSource, parseKek } from '../../src/kek/source.ts';
-import { openKeys } from '../../src/service/keys/open-keys.ts';
-import { openPool } from '../../src/service/pools.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { WrappedKeyStore } from '../../src/store/wrapped-keys.ts';
 import type { FreshRecord, KeyPurpose, SealedRecord } from '../../src/types.ts';
+import { openKeys } from '../../src/vault/open-keys.ts';
+import { openPool } from '../../src/vault/pools.ts';
 import { testKeyId } from './keys.ts';
 import { call, type Place, type Service } from './service.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ApiKeyUses } from '../../src/service/api-key-uses.ts';
+import { ApiKeyUses } from '../../src/access/api-key-uses.ts';
 import type { ApiKeyUseStore } from '../../src/store/api-keys.ts';
 
 test('requests are counted by client, unused ones are not there, and from the 1,001st on together', () => {

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { MISREADS_NAMES } from '../../src/access/misread-names.ts';
 import { CallerError } from '../../src/errors.ts';
-import { parseBody } from '../../src/http/data.ts';
-import { MISREADS_NAMES } from '../../src/service/misread-names.ts';
+import { parseBody } from '../../src/public/body/data.ts';
 
 /** The refusal of a body, which must be an invalid_type. */
 function refusal(body: string | Buffer): string {

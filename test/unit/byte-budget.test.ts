@@ -5,7 +5,7 @@ import {
   type Holder,
   SMALL_BYTES,
   STALLED_AFTER_TICKS,
-} from '../../src/service/limits/byte-budget.ts';
+} from '../../src/limits/byte-budget.ts';
 
 const BYTES = 16 * SMALL_BYTES;
 

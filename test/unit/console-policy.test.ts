@@ -6,7 +6,7 @@ import {
   type PolicyFollower,
   type PolicySnapshot,
   UnreadablePolicy,
-} from '../../src/service/policy-follower.ts';
+} from '../../src/policy/policy-follower.ts';
 import { leaseMs } from '../../src/timeouts.ts';
 
 const CLIENT = { client_id: 'c_1', name: 'support', can_detokenize: true } as Client;

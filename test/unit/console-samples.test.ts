@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { HISTORY_MS, SAMPLE_INTERVAL_MS } from '#console';
-import { createMetrics } from '../../src/metrics.ts';
+import { createMetrics } from '../../src/observe/metrics.ts';
 import { countersOf } from '../../src/ops/console/counters.ts';
 import { sharesOf } from '../../src/ops/console/current-state.ts';
 import { latencyOf, Sampler, sampleBetween } from '../../src/ops/console/sampler.ts';

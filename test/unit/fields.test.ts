@@ -2,7 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { pathText, Step } from '#paths';
 import { CallerError } from '../../src/errors.ts';
-import { collectFields, type JsonObject, parseBody, replaceFields } from '../../src/http/data.ts';
+import {
+  collectFields,
+  type JsonObject,
+  parseBody,
+  replaceFields,
+} from '../../src/public/body/data.ts';
 
 const VALUES_LIMIT = 10_000;
 

@@ -1,9 +1,9 @@
 import { createHmac } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { IssuerKeys } from '../../src/access/issuer-keys.ts';
+import { isJwt, JwtVerifier } from '../../src/access/jwt-verifier.ts';
+import { MISREADS_NAMES } from '../../src/access/misread-names.ts';
 import type { JwtOptions } from '../../src/options.ts';
-import { IssuerKeys } from '../../src/service/jwt/issuer-keys.ts';
-import { isJwt, JwtVerifier } from '../../src/service/jwt/jwt-verifier.ts';
-import { MISREADS_NAMES } from '../../src/service/misread-names.ts';
 import {
   AUDIENCE,
   base64urlOf,

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { MIN_PRIMARY_AGE_S } from '../../src/service/keys/key-lifecycle.ts';
-import type { KeySnapshot } from '../../src/service/keys/keyring-follower.ts';
-import { LeasedKeyring, SEAL_LEASE_MS } from '../../src/service/keys/leased-keyring.ts';
 import { monotonicMs } from '../../src/timeouts.ts';
+import { MIN_PRIMARY_AGE_S } from '../../src/vault/key-lifecycle.ts';
+import type { KeySnapshot } from '../../src/vault/keyring-follower.ts';
+import { LeasedKeyring, SEAL_LEASE_MS } from '../../src/vault/leased-keyring.ts';
 import { testKeyId, testKeys } from '../support/keys.ts';
 
 function snapshot(versions: readonly number[], asOfMs = monotonicMs()): KeySnapshot {

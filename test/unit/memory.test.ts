@@ -3,12 +3,12 @@ import { createServer } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { parseConfig } from '../../src/config/config.ts';
+import { defaultBudget } from '../../src/memory.ts';
 import {
   boundConnections,
   connectionsWithin,
   type Descriptors,
-} from '../../src/http/connections.ts';
-import { defaultBudget } from '../../src/memory.ts';
+} from '../../src/public/transport/connections.ts';
 
 const MIB = 1_048_576;
 const limits = (memoryMib: number, heapMib: number) => ({

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { CallerError, InternalError } from '../../src/errors.ts';
-import { policyOf } from '../../src/service/policy-follower.ts';
-import { errorOf, failureOf } from '../../src/service/threads/messages.ts';
-import { ThreadRules } from '../../src/service/threads/thread-rules.ts';
+import { policyOf } from '../../src/policy/policy-follower.ts';
+import { errorOf, failureOf } from '../../src/tokens/threads/messages.ts';
+import { ThreadRules } from '../../src/tokens/threads/thread-rules.ts';
 
 test('a policy that comes back outlives those that came between', () => {
   const rules = new ThreadRules();

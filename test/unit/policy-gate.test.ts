@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { Policy } from '../../src/policy/policy.ts';
-import { PolicyFollower, type PolicySnapshot } from '../../src/service/policy-follower.ts';
-import { PolicyGate } from '../../src/service/policy-gate.ts';
+import { PolicyFollower, type PolicySnapshot } from '../../src/policy/policy-follower.ts';
+import { PolicyGate } from '../../src/policy/policy-gate.ts';
 import type { PolicyStore } from '../../src/store/policies.ts';
 import { leaseMs } from '../../src/timeouts.ts';
 
-const WORK = new URL('../../dist/service/policy-work.js', import.meta.url).href;
+const WORK = new URL('../../dist/policy/policy-work.js', import.meta.url).href;
 
 /** A gate on reads that the test makes up, and what it passed on. */
 function gateOf() {

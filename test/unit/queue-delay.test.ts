@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { MAX_DELAY_MS, MIN_CALLS, QueueDelay } from '../../src/service/threads/queue-delay.ts';
+import { MAX_DELAY_MS, MIN_CALLS, QueueDelay } from '../../src/tokens/threads/queue-delay.ts';
 
 /** A server that answers calls one after the other, each in so many ms, in a time of its own. */
 class Simulation {

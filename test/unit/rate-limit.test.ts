@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { Client } from '../../src/client-settings.ts';
-import { MemoryBuckets } from '../../src/service/limits/buckets.ts';
-import { type Admission, ClientLimits } from '../../src/service/limits/client-limits.ts';
+import { MemoryBuckets } from '../../src/limits/buckets.ts';
+import { type Admission, ClientLimits } from '../../src/limits/client-limits.ts';
 import { refusalOf, requestBucket } from '../support/buckets.ts';
 
 const NO_DEFAULTS = {

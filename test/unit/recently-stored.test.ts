@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { RecentlyOpened, RecentlyStored } from '../../src/service/recently-stored.ts';
+import { RecentlyOpened, RecentlyStored } from '../../src/tokens/recently-stored.ts';
 import type { Sealed, SealedRecord, TokenFingerprint, ValueFingerprint } from '../../src/types.ts';
 
 function fingerprint(bytes = randomBytes(16)): TokenFingerprint {

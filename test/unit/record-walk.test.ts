@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { pathText } from '#paths';
-import { collectFields, parseBody } from '../../src/http/data.ts';
-import { RecordWalk } from '../../src/http/record-walk.ts';
+import { MISREADS_NAMES } from '../../src/access/misread-names.ts';
 import { parsePolicy } from '../../src/policy/parse.ts';
 import type { Elsewhere } from '../../src/policy/policy.ts';
 import { PolicyRules } from '../../src/policy/rules.ts';
-import { MISREADS_NAMES } from '../../src/service/misread-names.ts';
+import { collectFields, parseBody } from '../../src/public/body/data.ts';
+import { RecordWalk } from '../../src/public/body/record-walk.ts';
 
 const FIELDS = { a: 'email', 'b.c': 'word', 'c[*].b': 'word', 'd[1]': 'word' };
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Refresher } from '../../src/service/refresher.ts';
+import { Refresher } from '../../src/refresher.ts';
 import { monotonicMs } from '../../src/timeouts.ts';
 import { until } from '../support/service.ts';
 

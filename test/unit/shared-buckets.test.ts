@@ -5,8 +5,8 @@ import {
   MemoryBuckets,
   NO_OUTCOME,
   type Outcome,
-} from '../../src/service/limits/buckets.ts';
-import { type RemoteBuckets, SharedBuckets } from '../../src/service/limits/shared-buckets.ts';
+} from '../../src/limits/buckets.ts';
+import { type RemoteBuckets, SharedBuckets } from '../../src/limits/shared-buckets.ts';
 import {
   budgetBucket,
   refusalOf,

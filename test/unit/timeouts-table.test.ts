@@ -18,17 +18,17 @@ function constant(path: string, name: string): number {
 }
 
 const file = (path: string) => (name: string) => constant(path, name);
-const listener = file('http/listener.ts');
+const listener = file('public/transport/listener.ts');
 const ops = file('ops/server.ts');
 const sharedByAll = file('timeouts.ts');
-const follower = file('service/keys/keyring-follower.ts');
-const policies = file('service/policy-follower.ts');
-const redis = file('service/limits/redis-buckets.ts');
-const shared = file('service/limits/shared-buckets.ts');
-const budget = file('service/limits/byte-budget.ts');
+const follower = file('vault/keyring-follower.ts');
+const policies = file('policy/policy-follower.ts');
+const redis = file('limits/redis-buckets.ts');
+const shared = file('limits/shared-buckets.ts');
+const budget = file('limits/byte-budget.ts');
 const kek = file('kek/source.ts');
 const embedded = file('embedded/embedded-database.ts');
-const sealPatienceMs = constant('service/keys/leased-keyring.ts', 'SEAL_PATIENCE_MS');
+const sealPatienceMs = constant('vault/leased-keyring.ts', 'SEAL_PATIENCE_MS');
 
 /** What each row must say, in milliseconds, in the order of its figures. */
 const ROWS: Record<string, readonly number[]> = {
@@ -36,8 +36,10 @@ const ROWS: Record<string, readonly number[]> = {
   'headers of a request': [listener('HEADERS_TIMEOUT_MS')],
   'headers and body of a request': [listener('REQUEST_TIMEOUT_MS')],
   'answer of tokenize or detokenize': [sharedByAll('REQUEST_PATIENCE_MS') + sealPatienceMs],
-  'answer of `/health`': [constant('service/health.ts', 'PROBE_PATIENCE_MS')],
-  'answer that the caller does not read': [constant('http/connections.ts', 'UNREAD_TIMEOUT_MS')],
+  'answer of `/health`': [constant('tokens/health.ts', 'PROBE_PATIENCE_MS')],
+  'answer that the caller does not read': [
+    constant('public/transport/connections.ts', 'UNREAD_TIMEOUT_MS'),
+  ],
   'next request on a connection': [listener('KEEP_ALIVE_TIMEOUT_MS')],
   'idle caller while memory is short': [budget('STALLED_AFTER_TICKS') * budget('TICK_MS')],
   'name look-up, connection, TLS and login': [
@@ -61,14 +63,14 @@ const ROWS: Record<string, readonly number[]> = {
   'rate limit from Redis': [shared('PATIENCE_TICKS') * shared('TICK_MS')],
   'connection to Redis': [redis('CONNECT_TIMEOUT_MS'), redis('MAX_RECONNECT_DELAY_MS')],
   'silence of Redis': [redis('SILENCE_TIMEOUT_MS')],
-  'keys of `JWT_ISSUER`': [constant('service/jwt/issuer-keys.ts', 'FETCH_TIMEOUT_MS')],
+  'keys of `JWT_ISSUER`': [constant('access/issuer-keys.ts', 'FETCH_TIMEOUT_MS')],
   'KEK from a command, KMS or transit': [
     kek('totalMs'),
     kek('attemptMs'),
     constant('kek/clouds.ts', 'totalMs'),
   ],
   'start of the embedded database': [embedded('START_TIMEOUT_MS')],
-  'line of a required audit log': [constant('service/audit/audit-log.ts', 'PATIENCE_MS')],
+  'line of a required audit log': [constant('audit/audit-log.ts', 'PATIENCE_MS')],
   'requests under way after draining': [
     constant('process/public-listener.ts', 'FINISH_TIMEOUT_MS'),
   ],
@@ -79,19 +81,19 @@ const ROWS: Record<string, readonly number[]> = {
 
 /** Bounds that no row needs: inside of a bound that has one, of a command, or nothing that a caller or operator waits for. */
 const WITHOUT_ROW = [
-  'service/keys/key-lifecycle.ts SCAN_PATIENCE_MS',
-  'service/records/record-pass.ts OUTAGE_PATIENCE_MS',
+  'vault/key-lifecycle.ts SCAN_PATIENCE_MS',
+  'records/record-pass.ts OUTAGE_PATIENCE_MS',
   'ops/console/current-state.ts PATIENCE_MS',
   'timeouts.ts OPEN_PATIENCE_MS',
   'timeouts.ts CLOSE_TIMEOUT_MS',
-  'service/api-key-uses.ts WRITE_PATIENCE_MS',
-  'service/api-key-uses.ts LAST_WRITE_PATIENCE_MS',
+  'access/api-key-uses.ts WRITE_PATIENCE_MS',
+  'access/api-key-uses.ts LAST_WRITE_PATIENCE_MS',
   'store/connection.ts CANCEL_TIMEOUT_MS',
-  'service/write-guards.ts REFRESH_TIMEOUT_MS',
-  'service/write-guards.ts PROBE_PATIENCE_MS',
+  'tokens/write-guards.ts REFRESH_TIMEOUT_MS',
+  'tokens/write-guards.ts PROBE_PATIENCE_MS',
   'ops/console/playground-forwarder.ts TIMEOUT_MS',
   'store/schema.ts COPY_PATIENCE_MS',
-  'service/policy-work.ts TIMEOUT_MS',
+  'policy/policy-work.ts TIMEOUT_MS',
   'store/wrapped-keys.ts LOCKS_PATIENCE_MS',
   'store/database-error.ts READ_ONLY_PATIENCE_MS',
 ];
@@ -128,9 +130,9 @@ test('a row that says another time, or that is missing, is found', () => {
 
 test('bounds in the sentences of timeouts.md are those of the program', () => {
   const text = readText(DOCUMENT).replaceAll(/\s+/g, ' ');
-  const descriptors = file('http/connections.ts');
-  const queue = file('service/threads/queue-delay.ts');
-  const client = file('service/threads/vault-client.ts');
+  const descriptors = file('public/transport/connections.ts');
+  const queue = file('tokens/threads/queue-delay.ts');
+  const client = file('tokens/threads/vault-client.ts');
   const whole = (number: number) => number.toLocaleString('en');
   const taken = `${whole(descriptors('MOST_CONNECTIONS'))} connections, or its open-file limit less`;
   expect(text).toContain(`${taken} ${descriptors('RESERVE')} and`);
@@ -141,7 +143,7 @@ test('bounds in the sentences of timeouts.md are those of the program', () => {
   expect(text).toContain(`longer than ${queue('MAX_DELAY_MS')} ms for the vault`);
   expect(text).toContain(`${queue('MIN_CALLS')} calls may always wait`);
   expect(text).toContain(
-    `longer than ${constant('http/shedding.ts', 'MAX_TURN_MS') / 1_000} s for the event loop`,
+    `longer than ${constant('public/transport/shedding.ts', 'MAX_TURN_MS') / 1_000} s for the event loop`,
   );
   expect(text).toContain(
     `${whole(client('MAX_PENDING_CALLS'))} calls or ${whole(client('MAX_PENDING_TEXTS'))} values`,
@@ -149,12 +151,12 @@ test('bounds in the sentences of timeouts.md are those of the program', () => {
 });
 
 test('keys.md has the key lease, and how old the newest version must be', () => {
-  const leaseS = constant('service/keys/leased-keyring.ts', 'SEAL_LEASE_MS') / 1_000;
+  const leaseS = constant('vault/leased-keyring.ts', 'SEAL_LEASE_MS') / 1_000;
   const text = readText('docs/operating/keys.md').replaceAll(/\s+/g, ' ');
   expect(text).toContain(`after ${leaseS} s (the key lease)`);
   expect(text).toContain(`until the newest is ${2 * leaseS} s old, twice the key lease`);
   expect(text).toContain(
-    `waits up to ${constant('service/keys/key-lifecycle.ts', 'WRITERS_PATIENCE_MS') / 1_000} s`,
+    `waits up to ${constant('vault/key-lifecycle.ts', 'WRITERS_PATIENCE_MS') / 1_000} s`,
   );
 });
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { TextOffsets } from '../../src/http/text-values.ts';
-import { heldFrom, type Place, TokenFinder } from '../../src/http/token-finder.ts';
+import { TextOffsets } from '../../src/public/body/text-values.ts';
+import { heldFrom, type Place, TokenFinder } from '../../src/public/body/token-finder.ts';
 import { kindOf } from '../../src/shape/kind.ts';
 import { kindSettings } from '../support/kinds.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { atMostWhole, MemoryBuckets, NO_OUTCOME } from '../../src/service/limits/buckets.ts';
+import { atMostWhole, MemoryBuckets, NO_OUTCOME } from '../../src/limits/buckets.ts';
 import { budgetBucket, request, unknownTokens } from '../support/buckets.ts';
 
 /** A budget on a clock that the test turns; `look` takes nothing. */

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { jsonParts } from '../../src/http/data.ts';
-import { jsonBytes, largeAnswer, mostJsonBytes } from '../../src/http/large-answer.ts';
-import { MAX_VALUE_BYTES, mostValueBytes } from '../../src/service/value-bytes.ts';
+import { jsonParts } from '../../src/public/body/data.ts';
+import { jsonBytes, largeAnswer, mostJsonBytes } from '../../src/public/transport/large-answer.ts';
 import { drawToken } from '../../src/shape/token.ts';
+import { MAX_VALUE_BYTES, mostValueBytes } from '../../src/tokens/value-bytes.ts';
 import type { Value } from '../../src/types.ts';
 
 const values = fc.string({ unit: 'binary', maxLength: 400 });

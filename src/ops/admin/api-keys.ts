@@ -1,5 +1,5 @@
+import { getApiKey, issueApiKey, listApiKeys, revokeApiKey } from '../../access/clients.ts';
 import { ref, type Schema } from '../../openapi/schemas.ts';
-import { getApiKey, issueApiKey, listApiKeys, revokeApiKey } from '../../service/clients.ts';
 import {
   type AdminOperation,
   type AdminParts,

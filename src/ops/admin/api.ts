@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { ADMIN_PATHS, type AdminSessionShown, type SignedIn, type TicketShown } from '#console';
+import type { AdminEntry } from '../../audit/audit-log.ts';
+import type { StrangerEntry } from '../../audit/unknown-callers.ts';
 import { errorOfChange } from '../../errors.ts';
-import { parseObject } from '../../http/data.ts';
-import type { AdminEntry } from '../../service/audit/audit-log.ts';
-import type { StrangerEntry } from '../../service/audit/unknown-callers.ts';
+import { parseObject } from '../../public/body/data.ts';
 import { refusal, refusalOf } from '../errors.ts';
 import { notAllowed } from '../server.ts';
 import { isReading, type OpsApp, type OpsContext, readJson, readToken } from '../web.ts';

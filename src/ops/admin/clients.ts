@@ -1,16 +1,16 @@
-import { CLIENT_SETTINGS, type Client, DEFAULT_SETTINGS } from '../../client-settings.ts';
-import { Conflict, NotFound } from '../../errors.ts';
-import { invalid } from '../../http/data.ts';
-import { ref, type Schema } from '../../openapi/schemas.ts';
 import {
   createClient,
   getClient,
   listClients,
   type UsedClient,
   updateClient,
-} from '../../service/clients.ts';
-import type { Vault } from '../../service/vault.ts';
+} from '../../access/clients.ts';
+import { CLIENT_SETTINGS, type Client, DEFAULT_SETTINGS } from '../../client-settings.ts';
+import { Conflict, NotFound } from '../../errors.ts';
+import { ref, type Schema } from '../../openapi/schemas.ts';
+import { invalid } from '../../public/body/data.ts';
 import { type Durable, restate } from '../../types.ts';
+import type { Vault } from '../../vault/vault.ts';
 import { refusal } from '../errors.ts';
 import { checkMatch, etagOf } from './etags.ts';
 import {

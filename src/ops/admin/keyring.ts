@@ -1,6 +1,6 @@
 import { kekSourceOf } from '../../kek/kek-source.ts';
 import { ref, type Schema } from '../../openapi/schemas.ts';
-import { keyStatus, rotateKey } from '../../service/keys/key-lifecycle.ts';
+import { keyStatus, rotateKey } from '../../vault/key-lifecycle.ts';
 import { checkMatch } from './etags.ts';
 import { type AdminOperation, changing, reading } from './operation.ts';
 import { IN_FORCE_S } from './policies.ts';

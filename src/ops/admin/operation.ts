@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { invalid, type JsonObject } from '../../http/data.ts';
 import type { Schema } from '../../openapi/schemas.ts';
 import type { VaultOptions } from '../../options.ts';
-import type { ValueFinder } from '../../service/records/found-values.ts';
-import type { Forgetting } from '../../service/records/value-search.ts';
-import type { Vault } from '../../service/vault.ts';
+import { invalid, type JsonObject } from '../../public/body/data.ts';
+import type { ValueFinder } from '../../records/found-values.ts';
+import type { Forgetting } from '../../records/value-search.ts';
 import type { Durable } from '../../types.ts';
+import type { Vault } from '../../vault/vault.ts';
 import type { AdminErrorCode } from '../errors.ts';
 import * as schemas from './schemas.ts';
 

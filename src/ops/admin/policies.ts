@@ -1,9 +1,9 @@
-import { invalid } from '../../http/data.ts';
 import { ref, type Schema } from '../../openapi/schemas.ts';
-import { applyPolicy, findPolicy, listPolicies, planningFacts } from '../../service/policies.ts';
-import { POLICY_LEASE_MS } from '../../service/policy-follower.ts';
-import { offThread, TooMuchWork } from '../../service/policy-work.ts';
-import type { Vault } from '../../service/vault.ts';
+import { applyPolicy, findPolicy, listPolicies, planningFacts } from '../../policy/policies.ts';
+import { POLICY_LEASE_MS } from '../../policy/policy-follower.ts';
+import { offThread, TooMuchWork } from '../../policy/policy-work.ts';
+import { invalid } from '../../public/body/data.ts';
+import type { Vault } from '../../vault/vault.ts';
 import { refusal } from '../errors.ts';
 import { checkMatch } from './etags.ts';
 import {

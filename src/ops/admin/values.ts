@@ -1,11 +1,11 @@
 import { pathText } from '#paths';
 import { CLIENT_SETTINGS } from '../../client-settings.ts';
-import { checkText, invalid } from '../../http/data.ts';
-import { MAX_VALUE_BYTES } from '../../http/schema.ts';
 import { ref, type Schema } from '../../openapi/schemas.ts';
-import type { EveryKind } from '../../service/every-kind.ts';
-import { type ForgetRequest, forget as forgetValues } from '../../service/records/forget.ts';
-import { findTokens, NoSuchValue } from '../../service/records/found-values.ts';
+import { checkText, invalid } from '../../public/body/data.ts';
+import { MAX_VALUE_BYTES } from '../../public/schema.ts';
+import { type ForgetRequest, forget as forgetValues } from '../../records/forget.ts';
+import { findTokens, NoSuchValue } from '../../records/found-values.ts';
+import type { EveryKind } from '../../tokens/every-kind.ts';
 import { DEFAULT_SPACE, restate, type Token, type Value } from '../../types.ts';
 import {
   type AdminCall,

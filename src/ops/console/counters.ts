@@ -1,4 +1,4 @@
-import type { Snapshot } from '../../metrics.ts';
+import type { Snapshot } from '../../observe/metrics.ts';
 
 /** Sums of counters since the start of the service by names such as `tokenize.refused`. */
 export type Counters = ReadonlyMap<string, number>;

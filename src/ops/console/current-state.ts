@@ -8,6 +8,8 @@ import type {
   KeyVersionState,
   PolicyDetail,
 } from '#console';
+import { isCounted } from '../../access/api-key-uses.ts';
+import { clientOf } from '../../access/clients.ts';
 import {
   type Client,
   type DefaultLimits,
@@ -15,15 +17,13 @@ import {
   RIGHT_NAMES,
   wordsOf,
 } from '../../client-settings.ts';
-import { isCounted } from '../../service/api-key-uses.ts';
-import { clientOf } from '../../service/clients.ts';
-import { Health } from '../../service/health.ts';
-import { type KeyCounts, keyCounts } from '../../service/keys/key-lifecycle.ts';
-import type { KeyringFollower } from '../../service/keys/keyring-follower.ts';
-import { tagOf } from '../../service/policy-follower.ts';
-import type { Vault } from '../../service/vault.ts';
-import { freshFor, type VaultSizes } from '../../service/vault-size.ts';
+import { tagOf } from '../../policy/policy-follower.ts';
 import { monotonicMs } from '../../timeouts.ts';
+import { Health } from '../../tokens/health.ts';
+import { type KeyCounts, keyCounts } from '../../vault/key-lifecycle.ts';
+import type { KeyringFollower } from '../../vault/keyring-follower.ts';
+import type { Vault } from '../../vault/vault.ts';
+import { freshFor, type VaultSizes } from '../../vault/vault-size.ts';
 import type { PolicyInForce } from './policy-in-force.ts';
 import type { Sampler } from './sampler.ts';
 

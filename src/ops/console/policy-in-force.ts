@@ -1,9 +1,9 @@
 import type { PolicyDetail, PolicyState, SeenKind, SeenKinds } from '#console';
 import type { Client } from '../../client-settings.ts';
 import { operatorError } from '../../errors.ts';
+import { describePolicy, seenBy } from '../../policy/policies.ts';
 import { ELSEWHERE } from '../../policy/policy.ts';
-import { describePolicy, seenBy } from '../../service/policies.ts';
-import { POLICY_LEASE_MS, type PolicyFollower } from '../../service/policy-follower.ts';
+import { POLICY_LEASE_MS, type PolicyFollower } from '../../policy/policy-follower.ts';
 import { leaseMs } from '../../timeouts.ts';
 
 /** Names of kinds in a list of clients, for each right. */

@@ -8,9 +8,9 @@ import {
   type RecentRequestsShown,
 } from '#console';
 import { Unavailable } from '../../errors.ts';
+import type { RecentRequests } from '../../observe/recent-requests.ts';
 import { documentText, openApiDocument } from '../../openapi/document.ts';
 import { referenceHtml } from '../../openapi/reference.ts';
-import type { RecentRequests } from '../../service/recent-requests.ts';
 import type { Access } from '../access.ts';
 import { Refusal, refusal } from '../errors.ts';
 import type { OpsPage } from '../server.ts';

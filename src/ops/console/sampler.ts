@@ -6,7 +6,7 @@ import {
   type Sample,
   type StringsState,
 } from '#console';
-import type { Snapshot } from '../../metrics.ts';
+import type { Snapshot } from '../../observe/metrics.ts';
 import { type Counters, countersOf } from './counters.ts';
 
 const MAX_SAMPLES = HISTORY_MS / SAMPLE_INTERVAL_MS;

@@ -1,0 +1,232 @@
+import type { Client, DefaultLimits, LimitColumn } from '../client-settings.ts';
+import type { LimitName } from '../types.ts';
+import {
+  afterwards,
+  atMostWhole,
+  type Bucket,
+  type Buckets,
+  costOfKnown,
+  type Grant,
+  NO_OUTCOME,
+} from './buckets.ts';
+import { LookUps } from './look-ups.ts';
+
+export type ClientOperation = 'tokenize' | 'detokenize' | 'lookup';
+
+/** A client's limit, as reported to callers. */
+export interface Quota {
+  readonly limit: LimitName;
+  readonly size: number;
+  readonly windowS: number;
+}
+
+/**
+ * The current state of a limit. If the limit refuses, `left` is 0 and `windowS` is the time to
+ * wait.
+ */
+export interface LimitState {
+  readonly limit: LimitName;
+  readonly left: number;
+  readonly windowS: number;
+}
+
+/** The decision of the limits on a request. */
+export interface Admission {
+  /** The quotas of the operation. Every request of a client gets the same array. */
+  readonly quotas: readonly Quota[];
+  /**
+   * The state of the limit that refuses, else of the request limit; undefined: no request limit.
+   */
+  readonly state: LimitState | undefined;
+  readonly isRefused: boolean;
+}
+
+/** Counts of the distinct tokens of a request. */
+export interface TokenCounts {
+  readonly known: number;
+  /** Tokens that the vault has never issued. */
+  readonly unknown: number;
+}
+
+/** A budget of unknown tokens holds one minute's worth of them. */
+const UNKNOWN_TOKENS_BURST_S = 60;
+const TELL_INTERVAL_MS = 60_000;
+
+/** A bucket, with the quota that callers see. */
+interface Limit {
+  readonly bucket: Bucket;
+  readonly quota: Quota;
+}
+
+/** The limits of a client; undefined: none. */
+interface Limits {
+  readonly requests: Readonly<Record<ClientOperation, Limit | undefined>>;
+  readonly unknownTokens: Limit | undefined;
+  readonly quotas: Readonly<Record<ClientOperation, readonly Quota[]>>;
+}
+
+/** Called with a client's refusals by one limit since the last call, at most once a minute. */
+type Tell = (clientId: string, limit: LimitName, refused: number) => void;
+
+/** Applies the limits of each client. */
+export class ClientLimits {
+  readonly #buckets: Buckets;
+  readonly #lookUps: LookUps;
+  readonly #defaults: DefaultLimits;
+  readonly #tell: Tell;
+  /** Refusals of each limit of each client that were not told yet. */
+  readonly #refusals = new Map<string, { toldAtMs: number; refused: number }>();
+  /**
+   * Keyed by the Client object: a changed client is a new object, so its new limits apply at once.
+   */
+  readonly #limits = new WeakMap<Client, Limits>();
+
+  constructor(buckets: Buckets, defaults: DefaultLimits, tell: Tell) {
+    this.#buckets = buckets;
+    this.#lookUps = new LookUps(buckets);
+    this.#defaults = defaults;
+    this.#tell = tell;
+  }
+
+  /** Counts a request. */
+  admit(client: Client, operation: ClientOperation): Admission | Promise<Admission> {
+    const limits = this.#of(client);
+    const quotas = limits.quotas[operation];
+    const ofRequests = limits.requests[operation];
+    const taken = ofRequests && this.#buckets.take(ofRequests.bucket);
+    const ofTokens = operation === 'detokenize' ? limits.unknownTokens : undefined;
+    const spent = ofTokens && this.#lookUps.isSpent(ofTokens.bucket);
+    return afterwards(taken, (grant) =>
+      afterwards(spent, (retryAfterS): Admission => {
+        if (ofRequests !== undefined && grant!.granted === 0)
+          return this.#refuse(client, quotas, ofRequests, grant!.retryAfterS);
+        if (retryAfterS !== undefined) return this.#refuse(client, quotas, ofTokens!, retryAfterS);
+        const state = ofRequests && stateOf(ofRequests.quota, grant!);
+        return { quotas, state, isRefused: false };
+      }),
+    );
+  }
+
+  /**
+   * Reserves a guess for a request before its tokens are looked up. Call `settle` afterwards.
+   * @returns undefined when the request may go on
+   * @throws CallerError overloaded
+   */
+  reserve(client: Client): Admission | undefined | Promise<Admission | undefined> {
+    const { unknownTokens: limit, quotas } = this.#of(client);
+    if (limit === undefined) return undefined;
+    return afterwards(this.#lookUps.reserve(limit.bucket), (retryAfterS) =>
+      retryAfterS === undefined
+        ? undefined
+        : this.#refuse(client, quotas.detokenize, limit, retryAfterS),
+    );
+  }
+
+  /**
+   * Counts the tokens of a request after `reserve`. Resolves when later requests see the new count.
+   * @param hasGaps whether the response tells all unknown tokens, and not only the first one
+   * @returns undefined when the response may leave
+   */
+  settle(
+    client: Client,
+    { known, unknown }: TokenCounts,
+    hasGaps: boolean,
+  ): Admission | undefined | Promise<Admission | undefined> {
+    const { unknownTokens: limit, quotas } = this.#of(client);
+    if (limit === undefined) return undefined;
+    const { bucket } = limit;
+    const spent = atMostWhole(bucket, unknown);
+    if (unknown === 0 || !hasGaps) {
+      const guessed = known > 0 ? Math.max(1, spent) : spent;
+      // Known tokens beside an unknown one may be guesses whose values nobody got.
+      const outcome = { ended: 1, known: unknown === 0 ? known : 0, unknown: spent, guessed };
+      return afterwards(this.#lookUps.settle(bucket, outcome), () => undefined);
+    }
+    const guessed = spent + costOfKnown(bucket, known);
+    const outcome = { ended: 1, known: 0, unknown: spent, guessed };
+    return afterwards(this.#lookUps.settle(bucket, outcome), ({ left, retryAfterS }) => {
+      if (spent < unknown || left < 0) {
+        const untilPaidS = retryAfterS + Math.ceil((guessed - 1) / bucket.rate);
+        return this.#refuse(client, quotas.detokenize, limit, untilPaidS);
+      }
+      // Only now: right guesses must not pay for wrong ones of the same request.
+      void this.#buckets.settle(bucket, 0, { ...NO_OUTCOME, known });
+      return undefined;
+    });
+  }
+
+  /** The most unknown tokens that a response to the client can tell. */
+  mostUnknown(client: Client): number {
+    return this.#of(client).unknownTokens?.quota.size ?? Number.POSITIVE_INFINITY;
+  }
+
+  #refuse(
+    { client_id: clientId }: Client,
+    quotas: readonly Quota[],
+    { quota: { limit } }: Limit,
+    retryAfterS: number,
+  ): Admission {
+    this.#countRefusal(clientId, limit);
+    return { quotas, state: { limit, left: 0, windowS: retryAfterS }, isRefused: true };
+  }
+
+  /** Tells the first refusal at once, then the number of refusals once a minute. */
+  #countRefusal(clientId: string, limit: LimitName): void {
+    const name = `${clientId} ${limit}`;
+    const since = this.#refusals.get(name) ?? { toldAtMs: -Infinity, refused: 0 };
+    this.#refusals.set(name, since);
+    since.refused++;
+    const nowMs = performance.now();
+    if (nowMs - since.toldAtMs < TELL_INTERVAL_MS) return;
+    this.#tell(clientId, limit, since.refused);
+    since.toldAtMs = nowMs;
+    since.refused = 0;
+  }
+
+  #of(client: Client): Limits {
+    let limits = this.#limits.get(client);
+    if (limits === undefined) {
+      limits = limitsOf(client, this.#defaults);
+      this.#limits.set(client, limits);
+    }
+    return limits;
+  }
+}
+
+export function isAllowed(client: Client, operation: ClientOperation): boolean {
+  return client[`can_${operation}`];
+}
+
+function limitsOf(client: Client, defaults: DefaultLimits): Limits {
+  const limit = (name: LimitName, column: LimitColumn, bucket = '', burstS = 1) =>
+    limitOf(name, client.client_id + bucket, client[column] ?? defaults[column], burstS);
+  // This bucket is named by the id alone. Older nodes that share the Redis use that name.
+  const tokenize = limit('requests', 'rate_limit');
+  const detokenize = limit('detokenize', 'detokenize_limit', ':detokenize');
+  const lookup = limit('lookup', 'lookup_limit', ':lookup');
+  const unknownTokens = limit(
+    ...(['unknown_tokens', 'unknown_token_limit', ':unknown', UNKNOWN_TOKENS_BURST_S] as const),
+  );
+  const quotas = {
+    tokenize: quotasOf(tokenize),
+    detokenize: quotasOf(detokenize, unknownTokens),
+    lookup: quotasOf(lookup),
+  };
+  return { requests: { tokenize, detokenize, lookup }, unknownTokens, quotas };
+}
+
+/** undefined: rate 0, so no limit. */
+function limitOf(limit: LimitName, name: string, rate: number, burstS: number): Limit | undefined {
+  if (rate === 0) return undefined;
+  const size = Math.max(1, Math.floor(rate * burstS));
+  const windowS = Math.max(burstS, Math.ceil(1 / rate));
+  return { bucket: { name, rate, burstS }, quota: { limit, size, windowS } };
+}
+
+function quotasOf(...limits: readonly (Limit | undefined)[]): readonly Quota[] {
+  return limits.flatMap((limit) => (limit === undefined ? [] : [limit.quota]));
+}
+
+function stateOf({ limit, windowS }: Quota, { left, retryAfterS }: Grant): LimitState {
+  return { limit, left, windowS: left > 0 ? windowS : retryAfterS };
+}

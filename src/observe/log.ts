@@ -1,0 +1,178 @@
+import { type Logger, pino } from 'pino';
+import { errorCode, operatorError } from '../errors.ts';
+import { count, hasColours, painted, shown, shownLines, shownWhenParsed } from '../terminal.ts';
+import { LogOutput } from './log-output.ts';
+
+export interface Log extends Pick<Logger, 'info' | 'warn' | 'error' | 'debug'> {
+  /** Writes the line of an answered request, as `info` would, at half the cost. */
+  request(line: RequestLine): void;
+  /** Calls `onWaiting` with each change of the bytes that wait for standard output. */
+  countWaiting(onWaiting: (bytes: number) => void): void;
+  /** Number of lines that standard output did not take. */
+  dropped(): number;
+  /** Ends the process after the lines so far, if standard output takes them. */
+  end(exitCode: number): void;
+}
+
+/** The logged fields of a request. */
+interface RequestLine {
+  readonly request_id: string;
+  /** Ids that the caller sent, of characters that need no escaping. */
+  readonly correlation: Readonly<Record<string, string>>;
+  /** The same object for all requests with one API key; null: the request had no valid API key. */
+  readonly caller: LoggedCaller | null;
+  /** A method that Node's parser knows, so it needs no escaping. */
+  readonly method: string;
+  readonly route: string;
+  readonly status: number;
+  readonly values: number;
+  readonly duration_ms: number;
+  /** What is wrong with the credential, in words of ours that need no escaping. */
+  readonly why: string | undefined;
+}
+
+interface LoggedCaller {
+  readonly client: { readonly client_id: string };
+  readonly api_key_id: string | undefined;
+}
+
+interface LogOptions {
+  readonly level: string;
+  readonly isPretty: boolean;
+}
+
+export function isPretty(format: 'auto' | 'json' | 'pretty'): boolean {
+  return format === 'pretty' || (format === 'auto' && process.stdout.isTTY === true);
+}
+
+/**
+ * JSON lines on standard output. The log has only the fields that a call names: no request, body,
+ * header or error object. So no redaction is needed.
+ */
+export async function openLog(options: LogOptions): Promise<Log> {
+  const output = new LogOutput((lines) =>
+    logger.warn({ lines }, 'standard output did not take lines of the log: they were dropped'),
+  );
+  const textOf = options.isPretty ? await prettyText() : shownLines;
+  const requestOf = options.isPretty
+    ? requestForPeople
+    : (line: RequestLine) => shownLines(requestText(line));
+  const logger = pino(
+    {
+      level: options.level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (level) => ({ level }) },
+    },
+    { write: (line) => output.write(textOf(line)) },
+  );
+  const hasRequests = logger.isLevelEnabled('info');
+  return Object.assign(logger, {
+    request(line: RequestLine): void {
+      if (!hasRequests) return;
+      output.write(requestOf(line));
+    },
+    countWaiting: (onWaiting: (bytes: number) => void) => output.countWaiting(onWaiting),
+    dropped: () => output.dropped,
+    end: (exitCode: number) => output.end(exitCode),
+  });
+}
+
+const callerTexts = new WeakMap<LoggedCaller, string>();
+
+/** Only the ids of the caller can contain characters that JSON must escape. */
+function requestText(line: RequestLine): string {
+  const {
+    request_id: requestId,
+    correlation,
+    caller,
+    method,
+    route,
+    status,
+    values,
+    duration_ms: durationMs,
+    why,
+  } = line;
+  const time = new Date().toISOString();
+  let who = '';
+  for (const name in correlation) who += `"${name}":"${correlation[name]}",`;
+  who += textOfCaller(caller);
+  const what = `"method":"${method}","route":"${route}","status":${status},"values":${values}`;
+  return (
+    `{"level":"info","time":"${time}","request_id":"${requestId}",` +
+    `${who}${what},"duration_ms":${durationMs}${why === undefined ? '' : `,"why":"${why}"`}}\n`
+  );
+}
+
+function textOfCaller(caller: LoggedCaller | null): string {
+  if (caller === null) return '';
+  let text = callerTexts.get(caller);
+  if (text === undefined) {
+    const { client, api_key_id: apiKeyId } = caller;
+    const ids = JSON.stringify({ client_id: client.client_id, api_key_id: apiKeyId });
+    text = `${ids.slice(1, -1)},`;
+    callerTexts.set(caller, text);
+  }
+  return text;
+}
+
+/** One line, so that a terminal shows many requests. */
+function requestForPeople(line: RequestLine): string {
+  const { caller, method, route, status, values, duration_ms: durationMs, why } = line;
+  const time = new Date().toTimeString().slice(0, 8);
+  const colour = status < 400 ? 'green' : status < 500 ? 'yellow' : 'red';
+  const parts = [
+    `${method} ${route}`,
+    painted(colour, why === undefined ? String(status) : `${status} ${why}`),
+    count(values, 'value'),
+    `${durationMs} ms`,
+    painted('dim', `${shown(caller?.client.client_id ?? '-')} ${line.request_id}`),
+  ];
+  return `[${time}] ${parts.join('  ')}\n`;
+}
+
+async function prettyText(): Promise<(line: string) => string> {
+  const { prettyFactory } = await import('pino-pretty');
+  const pretty = prettyFactory({ colorize: hasColours(), translateTime: 'SYS:HH:MM:ss' });
+  return (line) => pretty(shownWhenParsed(line));
+}
+
+/** A half-working process is worse than none: the supervisor starts a new one. */
+export function endOnUncaught(log: Log): void {
+  process.on('uncaughtException', (error) => {
+    log.error(failureFields(error), 'unexpected failure, ending');
+    log.end(1);
+  });
+}
+
+/**
+ * The fields of a failure that a log may show: names, codes and places in the program. Messages of
+ * libraries can contain values, SQL or key material.
+ */
+export function failureFields(error: unknown): Record<string, string> {
+  if (!(error instanceof Error)) return { error: typeof error };
+  const fields: Record<string, string> = { error: error.constructor.name, at: frames(error) };
+  const code = errorCode(error) ?? errorCode(error.cause);
+  if (code !== undefined) fields.code = code;
+  if (error.cause instanceof Error) fields.cause = error.cause.constructor.name;
+  return fields;
+}
+
+/** The fields of a failure that an operator may be able to fix, in words. */
+export function problemFields(problem: unknown) {
+  const code = errorCode(problem) ?? errorCode((problem as Error).cause);
+  return { problems: operatorError(problem)?.problems, code };
+}
+
+const MAX_FRAMES = 6;
+
+/** The stack without the message, which can have several lines. */
+function frames(error: Error): string {
+  const stack = (error.stack ?? '').slice(String(error).length);
+  return stack
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line.startsWith('at '))
+    .slice(0, MAX_FRAMES)
+    .join(' | ');
+}

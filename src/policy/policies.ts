@@ -1,0 +1,162 @@
+import { stepsOf } from '#paths';
+import type { Client } from '../client-settings.ts';
+import { randomLatin1 } from '../crypto/primitives.ts';
+import { Changed, NotFound } from '../errors.ts';
+import { allowedOr } from '../store/database-error.ts';
+import type { AppliedPolicy, PolicyStore, PolicyVersion, StoredPolicy } from '../store/policies.ts';
+import { commandDeadline } from '../timeouts.ts';
+import type { Durable } from '../types.ts';
+import type { Vault } from '../vault/vault.ts';
+import { type Change, changesOf, kindInWords } from './changes.ts';
+import { canSee, consequencesOf } from './consequences.ts';
+import { exampleOf, type KindExample } from './examples.ts';
+import { type DeclaredPolicy, ELSEWHERE, kindsInUse, type Right, rightOf } from './policy.ts';
+import { policyOf, UnreadablePolicy } from './policy-follower.ts';
+
+/** Bytes of one draw, as the keyring makes them. */
+const DRAW_BYTES = 48;
+
+/** A made-up value for each kind in use, its token from fresh random draws, and its mask. */
+export function kindExamples(policy: DeclaredPolicy, suffix: string): KindExample[] {
+  const draws = () => randomLatin1(DRAW_BYTES);
+  return kindsInUse(policy).map((kind) => exampleOf(kind, suffix, draws));
+}
+
+/** A policy for readers. */
+export function describePolicy(policy: DeclaredPolicy, suffix: string) {
+  const examples = kindExamples(policy, suffix);
+  return {
+    kinds: kindsInUse(policy).map((kind, i) => ({
+      name: kind.name,
+      words: kindInWords(kind),
+      example: examples[i]!,
+    })),
+    /** null: every string is a `text`. */
+    fields: policy.fields?.map((field) => ({ ...field, steps: stepsOf(field.path) })) ?? null,
+    elsewhere: policy.elsewhere,
+    elsewhereWords: ELSEWHERE[policy.elsewhere],
+  };
+}
+
+/** What a document would do to the policy in force. */
+export interface PolicyPlan {
+  /** The newest version; 0: there is none. */
+  readonly version: number;
+  /** Whether the newest version is this document, byte for byte. */
+  readonly is_same: boolean;
+  readonly changes: readonly Change[];
+  /** See `consequencesOf`. Nobody should apply it before they have seen these. */
+  readonly consequences: readonly string[];
+  /** Why the newest version cannot be compared; null: it can. */
+  readonly unreadable: string | null;
+}
+
+/** What a plan is made of. */
+export async function planningFacts({ policies, clients }: Vault) {
+  const newest = await policies.newest(commandDeadline());
+  return [newest, await clients.list(commandDeadline())] as const;
+}
+
+/** @param policy the parsed document */
+export async function planPolicy(
+  vault: Vault,
+  document: string,
+  policy: DeclaredPolicy,
+): Promise<PolicyPlan> {
+  return planOf(...(await planningFacts(vault)), document, policy);
+}
+
+export function planOf(
+  newest: StoredPolicy | undefined,
+  all: readonly Client[],
+  document: string,
+  policy: DeclaredPolicy,
+): PolicyPlan {
+  const plan = (before: DeclaredPolicy | undefined, unreadable: string | null) => ({
+    version: newest?.version ?? 0,
+    is_same: newest?.document === document,
+    changes: changesOf(before, policy),
+    consequences: consequencesOf(before, policy, all),
+    unreadable,
+  });
+  try {
+    return plan(newest && policyOf(newest), null);
+  } catch (error) {
+    if (!(error instanceof UnreadablePolicy)) throw error;
+    return plan(undefined, error.message);
+  }
+}
+
+/**
+ * Makes the document the next version, unless the newest is the same document.
+ * @param after the version that it follows; 0: none
+ * @throws Changed when another document is the newest; nothing was changed
+ */
+export async function applyPolicy(
+  store: PolicyStore,
+  document: string,
+  after: number,
+): Promise<Durable<AppliedPolicy>> {
+  const applied = await allowedOr(
+    "The user of DATABASE_URL may not change the policy. Run the command as the owner of the vault's tables.",
+    store.apply(document, after, commandDeadline()),
+  );
+  if (applied !== undefined) return applied;
+  const newest = (await store.newestVersion(commandDeadline()))?.version ?? 0;
+  throw new Changed(
+    `The newest version of the policy is ${newest}, not ${after}: nothing was changed. Compare it with your document: standin policy diff FILE`,
+  );
+}
+
+/** @param version undefined: the newest */
+export async function findPolicy(
+  store: PolicyStore,
+  version: number | undefined,
+): Promise<StoredPolicy> {
+  const found =
+    version === undefined
+      ? await store.newest(commandDeadline())
+      : await store.get(version, commandDeadline());
+  if (found !== undefined) return found;
+  throw new NotFound(
+    version === undefined
+      ? 'This vault has no policy: every string is tokenized as text. Apply one with: standin policy apply FILE'
+      : `There is no version ${version} of the policy. List the versions with: standin policy show --versions`,
+  );
+}
+
+/**
+ * The policy in force, in words.
+ * @throws UnreadablePolicy when this program cannot read it
+ */
+export async function policyState(store: PolicyStore): Promise<string> {
+  const newest = await store.newest(commandDeadline());
+  return newest === undefined ? 'none' : `version ${policyOf(newest).version}`;
+}
+
+/** All versions, the newest first. */
+export async function listPolicies(store: PolicyStore): Promise<PolicyVersion[]> {
+  return store.list(commandDeadline());
+}
+
+/** What a client sees of each kind in use. */
+export interface ClientView {
+  readonly client_id: string;
+  readonly name: string;
+  readonly sees: Readonly<Record<string, Right>>;
+}
+
+/** What a client sees of each kind in use. */
+export function seenBy(policy: DeclaredPolicy, client: Client): Record<string, Right> {
+  const kinds = kindsInUse(policy).map(({ name }) => name);
+  return Object.fromEntries(kinds.map((kind) => [kind, rightOf(policy, client, kind)]));
+}
+
+/** What the clients that can detokenize see. */
+export function clientViews(policy: DeclaredPolicy, clients: readonly Client[]): ClientView[] {
+  return clients.filter(canSee).map((client) => ({
+    client_id: client.client_id,
+    name: client.name,
+    sees: seenBy(policy, client),
+  }));
+}

@@ -1,0 +1,311 @@
+import { constants } from 'node:fs';
+import { access, realpath, stat, statfs } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import { issuerState } from '../access/issuer-keys.ts';
+import { verifyLicense } from '../access/license.ts';
+import { cannotWrite, STANDARD_OUTPUT } from '../audit/audit-file.ts';
+import { kekOf } from '../crypto/kek.ts';
+import { errorCode, OperatorError, operatorError } from '../errors.ts';
+import { isNamed, kekSourceOf } from '../kek/kek-source.ts';
+import type { KekSource } from '../kek/source.ts';
+import { PROBE } from '../limits/shared-buckets.ts';
+import type { JwtOptions, LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
+import { policyState } from '../policy/policies.ts';
+import { ApiKeyStore } from '../store/api-keys.ts';
+import { ClientStore } from '../store/clients.ts';
+import { demandNothingForeign } from '../store/ownership.ts';
+import { PolicyStore } from '../store/policies.ts';
+import type { Pool } from '../store/pool.ts';
+import { countByVersion } from '../store/record-counts.ts';
+import { missingRights } from '../store/rights.ts';
+import { readMigrations, schemaVersion } from '../store/schema.ts';
+import { serverFacts } from '../store/server.ts';
+import { WrappedKeyStore } from '../store/wrapped-keys.ts';
+import { count } from '../terminal.ts';
+import { commandDeadline } from '../timeouts.ts';
+import type { Finding, WrappedKey } from '../types.ts';
+import { checkSuffix, unwrap } from '../vault/open-keys.ts';
+import { openPool } from '../vault/pools.ts';
+import { serverProblems } from '../vault/vault.ts';
+import { demandFolder, noVault } from '../vault/vault-place.ts';
+import { Certificate } from './certificate.ts';
+
+/** The parts of the configuration that doctor checks. */
+interface Examined {
+  readonly vault: VaultOptions;
+  readonly license: LicenseFiles | undefined;
+  readonly jwt: JwtOptions | undefined;
+  readonly tls: TlsFiles | undefined;
+  readonly REDIS_URL: string | undefined;
+  readonly AUDIT_LOG: string | undefined;
+}
+
+/** The result of one check. A check that throws has found a problem. */
+type Result = Omit<Finding, 'check'>;
+
+/**
+ * Checks everything that a start needs, and changes nothing. After a problem, it continues with the
+ * checks that are still possible.
+ */
+export async function examine(examined: Examined): Promise<Finding[]> {
+  const { vault, license, jwt, tls, REDIS_URL: redisUrl, AUDIT_LOG: auditLog } = examined;
+  const findings: Finding[] = [];
+  const pool = openPool(vault);
+  try {
+    await run(findings, 'database', () => {
+      demandFolder(vault);
+      return database(pool, vault);
+    });
+    const isReached = findings.at(-1)!.status !== 'problem';
+    const wrapped = isReached ? await storedKeys(findings, pool, vault) : [];
+    if (wrapped.length > 0 && findings.at(-1)!.status === 'ok')
+      await run(findings, 'rights', () => rights(pool));
+    if (isReached) await run(findings, 'owners', () => owners(pool));
+    // Without a vault, the KEK file in DATA_DIR does not exist yet.
+    if (wrapped.length > 0 || isNamed(vault.kek))
+      await run(findings, 'key-encryption key', () => kek(kekSourceOf(vault), wrapped));
+    if (wrapped.length > 0) {
+      await run(findings, 'records', () => records(pool, wrapped));
+      await run(findings, 'token suffix', async () => {
+        await checkSuffix(new WrappedKeyStore(pool), vault.token_suffix, commandDeadline());
+        return ok(`_${vault.token_suffix}`);
+      });
+      // An older schema has neither policies nor all columns of clients.
+      const isNewest = findings.find(({ check }) => check === 'schema')!.status === 'ok';
+      if (isNewest) {
+        await run(findings, 'clients', () => clients(pool));
+        await run(findings, 'policy', async () => ok(await policyState(new PolicyStore(pool))));
+      }
+    }
+  } finally {
+    await pool.end();
+  }
+  if (license !== undefined) await run(findings, 'license', () => licenseState(license));
+  if (jwt !== undefined) await run(findings, 'jwt issuer', () => issuerState(jwt));
+  if (redisUrl !== undefined) await run(findings, 'redis', () => redis(redisUrl));
+  if (tls !== undefined) await run(findings, 'tls certificate', async () => certificate(tls));
+  if (auditLog !== undefined) await run(findings, 'audit log', () => auditFile(auditLog));
+  return findings;
+}
+
+async function rights(pool: Pool): Promise<Result> {
+  const missing = await missingRights(pool, commandDeadline());
+  if (missing.length === 0) return ok('the database user has the rights it needs');
+  throw new OperatorError(
+    `The user of DATABASE_URL lacks ${missing.join(', ')}. As the owner of the vault's tables, run: standin migrate --grant-to ROLE`,
+  );
+}
+
+async function owners(pool: Pool): Promise<Result> {
+  await demandNothingForeign(pool.queryUntil(commandDeadline()));
+  return ok('nobody else has put anything into the schema of the vault');
+}
+
+/** The wrapped keys of the vault. Empty when there is no vault yet, or the keys cannot be read. */
+async function storedKeys(
+  findings: Finding[],
+  pool: Pool,
+  options: VaultOptions,
+): Promise<WrappedKey[]> {
+  let wrapped: WrappedKey[] = [];
+  await run(findings, 'schema', async () => {
+    const version = await schemaVersion(pool, commandDeadline());
+    if (version === 0) throw noVault(options);
+    wrapped = await new WrappedKeyStore(pool).list(commandDeadline());
+    return schema(version, readMigrations().at(-1)!.version);
+  });
+  return wrapped;
+}
+
+async function kek(source: KekSource, wrapped: readonly WrappedKey[]): Promise<Result> {
+  const kek = kekOf(await source.read());
+  unwrap(wrapped, kek, source);
+  const opens = wrapped.length > 0 ? `opens all ${count(wrapped.length, 'key')}` : 'can be read';
+  return ok(`${source.place} (${kek.id}) ${opens}`);
+}
+
+/**
+ * AES-GCM with random nonces allows 2^32 records a key (NIST SP 800-38D, 8.3). A DEK has 256
+ * subkeys; rotate at half of their total.
+ */
+const ROTATE_AT_RECORDS = 2 ** 39;
+
+/** Samples a large vault. `verify` opens every record. */
+async function records(pool: Pool, wrapped: readonly WrappedKey[]): Promise<Result> {
+  const { byVersion, isExact } = await countByVersion(pool, commandDeadline());
+  const about = isExact ? '' : 'about ';
+  const deks = new Set(wrapped.filter(({ purpose }) => purpose === 'dek').map((k) => k.version));
+  const lost = [...byVersion].filter(([version]) => !deks.has(version));
+  if (lost.length > 0) {
+    const listed = lost.map(
+      ([version, number]) => `${about}${count(number)} with version ${version}`,
+    );
+    return warning(
+      `The keyring lacks the key of some records, so nobody can open them: ${listed.join(', ')}. Restore the rows of standin.keyring from a backup with the same KEK.`,
+    );
+  }
+  const ofPrimary = byVersion.get(Math.max(...deks)) ?? 0;
+  if (ofPrimary >= ROTATE_AT_RECORDS) {
+    return warning(
+      `One key seals ${about}${count(ofPrimary, 'record')}. Run: standin keyring rotate`,
+    );
+  }
+  const all = [...byVersion.values()].reduce((sum, count) => sum + count, 0);
+  const versions = [...byVersion.keys()].sort((a, b) => a - b).join(', ');
+  return ok(all === 0 ? 'none yet' : `${about}${count(all)}, of key version ${versions}`);
+}
+
+async function clients(pool: Pool): Promise<Result> {
+  const all = await new ClientStore(pool).list(commandDeadline());
+  const enabled = all.filter((client) => client.disabled_at === null).length;
+  const live = (await new ApiKeyStore(pool).listLive(commandDeadline())).length;
+  if (enabled === 0) {
+    return warning(
+      'No client is enabled, so nobody can call. Create one with: standin client create --name NAME',
+    );
+  }
+  return live > 0
+    ? ok(`${enabled} enabled, ${count(live, 'live API key')}`)
+    : warning(
+        'No API key is live, so nobody can call. Issue one with: standin api-key issue --client CLIENT_ID',
+      );
+}
+
+async function database(pool: Pool, options: VaultOptions): Promise<Result> {
+  const facts = await serverFacts(pool, commandDeadline());
+  const problems = serverProblems(facts, options);
+  if (problems.length > 0) throw new OperatorError(...problems);
+  if (options.databaseUrl === undefined) {
+    return ok(
+      `embedded PostgreSQL ${facts.version} in ${options.dataDir}; for trying and small use: a power cut can lose the last writes`,
+    );
+  }
+  return facts.unsafeSettings.length > 0
+    ? warning(
+        `PostgreSQL ${facts.version} with ${facts.unsafeSettings.join(', ')}: a crash can lose acknowledged tokens`,
+      )
+    : ok(`PostgreSQL ${facts.version}`);
+}
+
+function schema(version: number, newest: number): Result {
+  if (version > newest) {
+    throw new OperatorError(
+      `The schema has version ${version}, but this program knows only ${newest}. Start a newer release.`,
+    );
+  }
+  return version < newest
+    ? warning(
+        `The schema has version ${version} of ${newest}; the next start migrates it, or run: standin migrate`,
+      )
+    : ok(`version ${version}`);
+}
+
+async function licenseState(files: LicenseFiles): Promise<Result> {
+  const state = await verifyLicense(files);
+  if (state.status === 'valid')
+    return ok(`${state.subject}, until ${state.expires_at.toISOString()}`);
+  const why = 'problem' in state ? state.problem : `it expired ${state.expires_at.toISOString()}`;
+  throw new OperatorError(
+    `Tokenize answers 500: ${why}. Put a valid license in ${files.licenseFile}.`,
+  );
+}
+
+/** Never a problem: the service works without Redis. */
+async function redis(redisUrl: string): Promise<Result> {
+  const { RedisBuckets } = await import('../limits/redis-buckets.ts');
+  const buckets = await RedisBuckets.open(redisUrl);
+  try {
+    await buckets.take(PROBE, 0);
+    return ok(`${await buckets.server()}: all nodes share the rate limits`);
+  } catch {
+    const failure = buckets.failure ?? 'no answer';
+    return warning(
+      `Redis does not answer (${failure}), so each node limits alone. Check REDIS_URL, that the server runs, and that it accepts this user.`,
+    );
+  } finally {
+    buckets.close();
+  }
+}
+
+function certificate(files: TlsFiles): Result {
+  const made = new Certificate(files);
+  const problem = made.warning();
+  return problem === undefined
+    ? ok(`until ${made.expiresAt.toISOString()}`)
+    : warning(`${problem}. Replace it.`);
+}
+
+const GIB = 2 ** 30;
+/** Room for two million lines of 500 bytes: time enough to react. */
+const WARN_FREE_BYTES = GIB;
+
+/** Unlike the check at start, this creates no file. */
+async function auditFile(path: string): Promise<Result> {
+  if (path === STANDARD_OUTPUT) return ok('standard output');
+  try {
+    return await auditPath(path);
+  } catch (error) {
+    throw new OperatorError(cannotWrite(path, errorCode(error)));
+  }
+}
+
+/** @throws the system's error when the audit log cannot be written */
+async function auditPath(path: string): Promise<Result> {
+  const { R_OK, W_OK, X_OK } = constants;
+  const there = await stat(path).catch((error) => {
+    if (errorCode(error) !== 'ENOENT') throw error;
+  });
+  if (there?.isDirectory()) throw Object.assign(new Error(path), { code: 'EISDIR' });
+  if (there !== undefined && !there.isFile()) {
+    await access(path, W_OK);
+    return ok(`${path} can be written, and is not a file on a disk`);
+  }
+  const folder = dirname(resolve(path));
+  // An existing file is also read, at its end. A missing file is created in its folder.
+  if (there === undefined) await access(folder, W_OK | X_OK);
+  else await access(path, R_OK | W_OK);
+  const written = await realpath(there === undefined ? folder : path);
+  const { bavail, bsize } = await statfs(written);
+  const space = `${((bavail * bsize) / GIB).toFixed(1)} GiB free on the disk of ${await mountOf(written)}`;
+  return bavail * bsize >= WARN_FREE_BYTES
+    ? ok(`${path} can be written, ${space}`)
+    : warning(
+        `${path} can be written, but ${space}. Make room there, or set AUDIT_LOG to a file on another disk.`,
+      );
+}
+
+/**
+ * The topmost folder on the same file system.
+ * @param path without symbolic links
+ */
+async function mountOf(path: string): Promise<string> {
+  const { dev } = await stat(path);
+  let at = path;
+  while (at !== dirname(at) && (await stat(dirname(at))).dev === dev) at = dirname(at);
+  return at;
+}
+
+function ok(detail: string): Result {
+  return { status: 'ok', detail };
+}
+
+function warning(detail: string): Result {
+  return { status: 'warning', detail };
+}
+
+async function run(findings: Finding[], check: string, look: () => Promise<Result>): Promise<void> {
+  try {
+    findings.push({ check, ...(await look()) });
+  } catch (error) {
+    findings.push({ check, status: 'problem', detail: problemText(error) });
+  }
+}
+
+function problemText(error: unknown): string {
+  const explained = operatorError(error);
+  if (explained !== undefined) return explained.problems.join(' ');
+  const code = errorCode((error as Error).cause) ?? errorCode(error);
+  if (code === '3D000')
+    return 'The server has no database of this name (3D000). Create it, or correct DATABASE_URL.';
+  return `The database does not answer${code === undefined ? '' : ` (${code})`}. Check DATABASE_URL, that the server runs, and that it accepts this user.`;
+}

@@ -1,0 +1,236 @@
+import { pipeline } from 'node:stream';
+import { CALLER_ERRORS, CallerError, InternalError, type InternalReason } from '../errors.ts';
+import { failureFields } from '../observe/log.ts';
+import type { KindCounts } from '../observe/metrics.ts';
+import type { ServerContext } from './context.ts';
+import { type Answer, type Exchange, LINE_END } from './exchange.ts';
+import { cutUnlessRight, isStillRight, seenOf } from './rights.ts';
+import { STRINGS_HEADER } from './schema.ts';
+import { endSpan } from './tracing.ts';
+import { endsConnection } from './transport/connections.ts';
+
+/** Policies that change while an answer is made, before its caller is told to come back. */
+const MAX_REPEATS = 3;
+/** How often a response under way is judged, whether its reader takes anything or not. */
+const WATCH_INTERVAL_MS = 1_000;
+
+/** A line for each request would hide others. */
+const LOGGED_ON_CHANGE: ReadonlySet<InternalReason> = new Set([
+  'license_expired',
+  'license_invalid',
+  'database_unsafe',
+  'issuer_unavailable',
+  'audit_unavailable',
+]);
+
+const HEADERS = ['cache-control', 'no-store', 'x-content-type-options', 'nosniff'] as const;
+const JSON_HEADERS = ['content-type', 'application/json; charset=utf-8', ...HEADERS] as const;
+
+/**
+ * Ends a request that succeeded, if the caller still has the rights to the answer. With
+ * AUDIT_REQUIRED, the answer waits for its audit line.
+ * @throws as `isStillRight`; CallerError overloaded when policies change faster than the answer can
+ * be made; InternalError audit_unavailable
+ */
+export async function answerSuccess(
+  context: ServerContext,
+  exchange: Exchange,
+  made: Answer,
+): Promise<void> {
+  if (isBehindAnother(exchange)) await itsTurn(exchange);
+  let answer = made;
+  for (let left = MAX_REPEATS; ; left--) {
+    const isRight = isStillRight(context, exchange);
+    // Most requests are judged at once: no turn of the queue for them.
+    if (isRight === true || (await isRight)) break;
+    if (answer.again === undefined || left === 0) throw new CallerError('overloaded', '', 1);
+    answer = await answer.again();
+  }
+  const audited = audit(context, exchange, 'success', answer);
+  if (audited !== undefined) {
+    await audited;
+    // A caller that lost the right meanwhile gets an error, and the audit log its line, too.
+    if (!(await isStillRight(context, exchange))) throw new CallerError('overloaded', '', 1);
+  }
+  const { operation } = exchange;
+  if (operation !== undefined) {
+    const { space } = exchange.caller!.client;
+    context.metrics.values(operation, answer.values!, space, answer.kinds);
+    if (answer.passed !== undefined) sayStrings(exchange, answer.values!, answer.passed);
+  }
+  end(context, exchange, answer);
+  watch(context, exchange);
+}
+
+/** Says what became of the strings: a Dictionary of RFC 9651. */
+function sayStrings({ headers, caller }: Exchange, replaced: number, passed: number): void {
+  headers[STRINGS_HEADER] = `replaced=${replaced}, passed=${passed}`;
+  caller!.use.replaced += replaced;
+  caller!.use.passed += passed;
+}
+
+/** Whether an earlier response of the connection is under way, so that this one waits for it. */
+function isBehindAnother({ request: { socket }, response }: Exchange): boolean {
+  return response.socket === null && !socket.destroyed;
+}
+
+/** Resolves when this response is the next one of its connection, or the connection has ended. */
+function itsTurn({ request: { socket }, response }: Exchange): Promise<void> {
+  return new Promise((resolve) => {
+    const begin = () => {
+      response.off('socket', begin);
+      socket.off('close', begin);
+      resolve();
+    };
+    response.on('socket', begin);
+    socket.setMaxListeners(0).on('close', begin);
+  });
+}
+
+/** Judges the caller until the system has taken the whole response. */
+function watch(context: ServerContext, exchange: Exchange): void {
+  const { writableEnded, writableLength } = exchange.response;
+  // A response that waited for its turn until the connection ended gets no event of its own.
+  if (exchange.request.socket.destroyed || (writableEnded && writableLength === 0)) return;
+  const cut = () => void cutUnlessRight(context, exchange);
+  const timer = setInterval(cut, WATCH_INTERVAL_MS).unref();
+  exchange.response.once('close', () => clearInterval(timer));
+}
+
+/** Ends a request that failed. */
+export function answerError(context: ServerContext, exchange: Exchange, error: unknown): void {
+  const failure = callerErrorOf(error);
+  if (failure === undefined) {
+    answerFailure(context, exchange, error);
+    return;
+  }
+  const { code, retryAfterS } = failure;
+  const { status, message } = CALLER_ERRORS[code];
+  const body: Record<string, unknown> = { error: code };
+  if (message !== '') body.message = failure.message;
+  if (retryAfterS !== undefined) {
+    body.retry_after = retryAfterS;
+    exchange.headers['Retry-After'] = String(retryAfterS);
+  }
+  if (endsConnection(exchange.request.socket, code)) exchange.isLast = true;
+  const why = code === 'unauthorized' ? failure.message || UNKNOWN : undefined;
+  if (why !== undefined) exchange.headers['WWW-Authenticate'] = challenge(exchange, why);
+  const answer = { status, body: JSON.stringify(body), why };
+  void audit(context, exchange, code, answer);
+  end(context, exchange, answer);
+}
+
+function answerFailure(context: ServerContext, exchange: Exchange, error: unknown): void {
+  const failure =
+    error instanceof InternalError ? error : new InternalError('unexpected', { cause: error });
+  const { reason } = failure;
+  if (!LOGGED_ON_CHANGE.has(reason))
+    context.log.error({ request_id: exchange.id, reason, ...failureFields(error) });
+  const body = JSON.stringify({ error: 'internal_error', message: failure.message });
+  const answer = { status: 500, body };
+  void audit(context, exchange, 'internal_error', answer);
+  end(context, exchange, answer);
+}
+
+/** Every request that reached a route ends here: counts, logs and sends. */
+function end(context: ServerContext, exchange: Exchange, answer: Answer): void {
+  const { route = 'none', request } = exchange;
+  const { status, values = 0 } = answer;
+  const durationMs = performance.now() - exchange.startedAtMs;
+  context.metrics.request(route, status, durationMs);
+  context.log.request({
+    request_id: exchange.id,
+    correlation: exchange.correlation,
+    caller: exchange.caller,
+    method: request.method!,
+    route,
+    status,
+    values,
+    duration_ms: Math.round(durationMs * 1000) / 1000,
+    why: answer.why,
+  });
+  context.recent.push(exchange, answer, durationMs);
+  endSpan(exchange, answer);
+  // An unread body of unknown length would be read for ever, so its connection closes. A bounded
+  // body is thrown away, and its connection stays.
+  const isUnread = !request.complete && !hasBoundedBody(context, exchange);
+  if (isUnread || context.state.phase !== 'serving') exchange.isLast = true;
+  send(exchange, answer);
+  exchange.letGo(context);
+}
+
+function send({ id, headers, isLast, response }: Exchange, { status, body, bytes }: Answer): void {
+  const list = [...(status === 204 ? HEADERS : JSON_HEADERS), 'x-request-id', id];
+  for (const name in headers) list.push(name, headers[name]!);
+  if (isLast) list.push('connection', 'close');
+  if (typeof body !== 'string') {
+    list.push('content-length', String(bytes));
+    response.writeHead(status, list);
+    // A caller that goes away ends the stream; nobody is left to tell.
+    pipeline(body, response, () => {});
+    return;
+  }
+  const text = status === 204 ? body : `${body}${LINE_END}`;
+  if (text !== '') list.push('content-length', String(Buffer.byteLength(text)));
+  response.writeHead(status, list).end(text);
+}
+
+/**
+ * Writes the audit line of a request after its API key was checked.
+ * @returns the promise that a success must wait for; rejects with InternalError audit_unavailable
+ */
+function audit(
+  context: ServerContext,
+  exchange: Exchange,
+  outcome: string,
+  { status, values = 0 }: Answer,
+): Promise<void> | undefined {
+  const { event, caller, shown } = exchange;
+  if (context.audit === undefined || event === undefined) return undefined;
+  const isDone = outcome === 'success';
+  return context.audit.record({
+    event,
+    outcome,
+    status,
+    request_id: exchange.id,
+    ...exchange.correlation,
+    client_id: caller?.client.client_id,
+    api_key_id: caller?.api_key_id,
+    subject: caller?.subject,
+    values,
+    unknown_tokens: exchange.unknownTokens || undefined,
+    forbidden: isDone && shown?.hidden?.size ? total(shown.hidden) : undefined,
+    seen: isDone ? seenOf(shown) : undefined,
+    remote_address: exchange.request.socket.remoteAddress,
+  });
+}
+
+function total(counts: KindCounts): number {
+  let sum = 0;
+  for (const count of counts.values()) sum += count;
+  return sum;
+}
+
+/** A connection that breaks while its body is read is the caller's. */
+function callerErrorOf(error: unknown): CallerError | undefined {
+  if (error instanceof CallerError) return error;
+  const isCut = (error as { code?: string } | null)?.code === 'ECONNRESET';
+  return isCut ? new CallerError('bad_request') : undefined;
+}
+
+/** Of a credential in the right form. Which of the three would say what the vault has. */
+const UNKNOWN = 'the API key or JWT is unknown, expired or revoked';
+
+/**
+ * RFC 6750 section 3: a parameter is required, and `error` only when a credential was sent.
+ * @param why without quotes and backslashes
+ */
+function challenge({ request }: Exchange, why: string): string {
+  const error = `, error="invalid_token", error_description="${why}"`;
+  return `Bearer realm="standin"${request.headers.authorization === undefined ? '' : error}`;
+}
+
+function hasBoundedBody({ bodyLimit }: ServerContext, { request }: Exchange): boolean {
+  const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
+  return encoding === undefined && Number(length ?? 0) <= bodyLimit;
+}

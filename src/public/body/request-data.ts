@@ -1,0 +1,325 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { Step } from '#paths';
+import type { KindCounts } from '../../observe/metrics.ts';
+import type { Kind, PathNode, PolicyRules } from '../../policy/rules.ts';
+import { Viewer } from '../../policy/viewer.ts';
+import { requestDeadline, type Texts } from '../../tokens/threads/vault-client.ts';
+import { DEFAULT_KIND, type Value } from '../../types.ts';
+import type { ServerContext } from '../context.ts';
+import type { Exchange } from '../exchange.ts';
+import { checkPrecondition } from '../guards.ts';
+import { judgeCaller } from '../rights.ts';
+import {
+  collectFields,
+  type Field,
+  invalid,
+  type JsonObject,
+  jsonParts,
+  parseBody,
+  replaceFields,
+} from './data.ts';
+import { type Place, RecordWalk } from './record-walk.ts';
+
+/** More bytes take a turn of their own. To parse 1 MiB of small objects takes 30 ms. */
+export const MAX_TURN_BYTES = 262_144;
+
+/** What takes the place of a text: null where nothing was found. */
+export type Replacement = string | null;
+
+/** The strings of a request that are replaced. */
+export abstract class RequestValues {
+  readonly texts: readonly string[];
+  readonly viewer: Viewer;
+
+  constructor(viewer: Viewer, texts: readonly string[]) {
+    this.texts = texts;
+    this.viewer = viewer;
+  }
+
+  /** Strings that stay in clear, beside `texts`; undefined: the policy names no fields. */
+  get passed(): number | undefined {
+    return undefined;
+  }
+
+  kindOf(_index: number): Kind {
+    return this.viewer.rules.kind(DEFAULT_KIND);
+  }
+
+  /** The place of a text, for messages: `data.customer.email`. */
+  abstract pathOf(index: number): string;
+  /** `data` as JSON with the replacements. */
+  abstract json(replacements: readonly Replacement[]): string;
+}
+
+/** Texts for the vault to look up. */
+export type Asked = Pick<RequestValues, 'texts' | 'viewer' | 'kindOf'>;
+
+export interface RequestData extends RequestValues {
+  /**
+   * For texts that are looked up in turns, because each may be one of several tokens: takes what
+   * was found in a turn, and gives the next one. undefined: `texts` are looked up.
+   */
+  turns?<T>(): Generator<Asked, Narrowed<T | undefined>, readonly T[]>;
+  /** The bytes of `pathOf` in a JSON string. Cheap: the path itself is not made. */
+  pathBytes(index: number): number;
+  /** `json` in parts, with each replacement as `write` gives it. */
+  parts(
+    replacements: readonly Replacement[],
+    write: (replacement: Replacement) => string,
+  ): Iterable<string>;
+}
+
+/** What is left of a request, with what was found for each of its texts. */
+export interface Narrowed<T> {
+  readonly request: RequestData;
+  readonly found: readonly T[];
+}
+
+/** Reads the body of a request. */
+export type Reader<T extends RequestValues> = (
+  context: ServerContext,
+  exchange: Exchange,
+  body: Buffer,
+) => Promise<T>;
+
+/**
+ * Without fields in the policy, and for a list of values: all strings of `data`. With fields: the
+ * strings at their paths in `data`, or in each record of a list, and those elsewhere if the policy
+ * says so.
+ * @throws CallerError invalid_type, precondition_failed or overloaded, InternalError when the
+ * policy cannot be read
+ */
+export async function dataOf(
+  context: ServerContext,
+  exchange: Exchange,
+  body: Buffer,
+): Promise<RequestData> {
+  const viewer = await viewerOf(context, exchange);
+  const { rules } = viewer;
+  const { text, data } = parseBody(body, rules.tree !== undefined);
+  if (body.length > MAX_TURN_BYTES) await nextTurn();
+  if (rules.tree === undefined || isListOfValues(data, rules.tree)) {
+    const { fields, isReordered } = collectFields(data as JsonObject, context.valuesLimit);
+    exchange.holdFields(context, fields.length);
+    if (!isReordered) return new PlainData(viewer, data as JsonObject, fields);
+    exchange.hold(context, body.length);
+    return new RecordData(viewer, text, new RecordWalk(text, ALL_STRINGS, KEPT_ORDER));
+  }
+  exchange.hold(context, body.length);
+  const walk = new RecordWalk(text, rules, {
+    maxPlaces: context.valuesLimit,
+    onUnnamed: (node, name) => warnOfNear(context, exchange, rules, node, name),
+  });
+  exchange.holdFields(context, walk.places.length);
+  return new RecordData(viewer, text, walk);
+}
+
+/** The log names no field of a request, except one that a field of the policy nearly names. */
+function warnOfNear(
+  { log }: ServerContext,
+  { id, caller, startedAtMs }: Exchange,
+  rules: PolicyRules,
+  node: PathNode,
+  name: string,
+): void {
+  const near = rules.nearNames.find(node, name, startedAtMs);
+  if (near === undefined) return;
+  const { client_id: clientId } = caller!.client;
+  const about = { request_id: id, client_id: clientId, policy: rules.version, ...near };
+  log.warn(about, 'a request has a field that is nearly one of the policy: is it misspelt?');
+}
+
+/** `collectFields` has checked the strings of such a body, but JSON.parse has moved names. */
+const ALL_STRINGS = { tree: undefined, elsewhere: 'tokenize' } as const;
+const KEPT_ORDER = { maxPlaces: Infinity, keepsBlank: true };
+
+/**
+ * The caller by the policy in force, if it is still admitted now that the body has come.
+ * @throws CallerError as judgeCaller, or precondition_failed; InternalError when rights cannot be
+ * read
+ */
+export async function viewerOf(context: ServerContext, exchange: Exchange): Promise<Viewer> {
+  const judged = judgeCaller(context, exchange);
+  const current = context.policies.current();
+  let rules = current as PolicyRules;
+  if (judged instanceof Promise || current instanceof Promise) {
+    // The wait is part of the time that the request has.
+    exchange.deadlineMs = requestDeadline();
+    [rules] = await Promise.all([current, judged]);
+  }
+  checkPrecondition(exchange, rules);
+  return Viewer.of(rules, exchange.caller!.client);
+}
+
+/**
+ * The values of a tokenize or look-up, ready for the vault. Synchronous unless a kind is slow.
+ * @throws CallerError invalid_type for a value that its kind refuses
+ */
+export function valuesOf(
+  context: ServerContext,
+  exchange: Exchange,
+  request: RequestValues,
+): Texts<Value> | Promise<Texts<Value>> {
+  if (request.viewer.isPlain) return { texts: request.texts as readonly Value[], kinds: [] };
+  const kinds = kindsOf(request);
+  const slow: number[] = [];
+  const texts = kinds.map((kind, i) => {
+    if (!kind.isSlow) return acceptedAt(request, i);
+    slow.push(i);
+    return '' as Value;
+  });
+  const accepted = { texts, kinds };
+  if (slow.length === 0) return accepted;
+  return acceptInVault(context, exchange, request, accepted, slow);
+}
+
+/** @throws CallerError invalid_type */
+function acceptedAt(request: RequestValues, index: number): Value {
+  const accepted = request.kindOf(index).accept(request.texts[index]!);
+  if ('reason' in accepted) throw invalid(`${request.pathOf(index)}: ${accepted.reason}`);
+  return accepted.value;
+}
+
+/** A vault thread accepts what would hold the event loop. */
+async function acceptInVault(
+  { vault }: ServerContext,
+  exchange: Exchange,
+  request: RequestValues,
+  { texts, kinds }: { readonly texts: Value[]; readonly kinds: readonly Kind[] },
+  slow: readonly number[],
+): Promise<Texts<Value>> {
+  exchange.deadlineMs ??= requestDeadline();
+  const asked = { texts: slow.map((i) => request.texts[i]!), kinds: slow.map((i) => kinds[i]!) };
+  const found = await vault.accept(asked, request.viewer, exchange.deadlineMs);
+  // Of one that is refused, `acceptedAt` says why.
+  for (const [at, i] of slow.entries()) texts[i] = found[at] ?? acceptedAt(request, i);
+  return { texts, kinds };
+}
+
+/** Empty for a plain viewer: there is one kind. */
+export function kindsOf(asked: Asked): readonly Kind[] {
+  return asked.viewer.isPlain ? [] : asked.texts.map((_, i) => asked.kindOf(i));
+}
+
+/** How many texts of a tokenize or look-up each kind has; undefined: without kinds. */
+export function kindsIn(request: RequestValues): KindCounts | undefined {
+  if (request.viewer.isPlain) return undefined;
+  const counts = new Map<string, number>();
+  for (const { settings } of kindsOf(request)) addTo(counts, settings.name);
+  return counts;
+}
+
+export function addTo(counts: Map<string, number>, kind: string): void {
+  counts.set(kind, (counts.get(kind) ?? 0) + 1);
+}
+
+/**
+ * Whether the request has the form in which our client and the bulk commands send values:
+ * `{"values":[...]}`. No path of the policy leads into it, so its values would stay in clear.
+ */
+export function isListOfValues(
+  data: JsonObject | JsonObject[],
+  { names }: PathNode,
+): data is JsonObject {
+  if (Array.isArray(data)) return false;
+  return Object.keys(data).length === 1 && Array.isArray(data.values) && !names.has('values');
+}
+
+/** All strings of `data`, as texts without a path in a policy. */
+class PlainData extends RequestValues implements RequestData {
+  readonly #data: JsonObject;
+  readonly #fields: readonly Field[];
+
+  constructor(viewer: Viewer, data: JsonObject, fields: readonly Field[]) {
+    const texts = fields.map((field) => field.text);
+    super(viewer, texts);
+    this.#data = data;
+    this.#fields = fields;
+  }
+
+  override get passed(): number | undefined {
+    return this.viewer.rules.tree && 0;
+  }
+
+  pathOf(index: number): string {
+    return this.#stepTo(index).text;
+  }
+
+  pathBytes(index: number): number {
+    return this.#stepTo(index).jsonBytes;
+  }
+
+  json(replacements: readonly Replacement[]): string {
+    replaceFields(this.#fields, replacements);
+    return JSON.stringify(this.#data);
+  }
+
+  parts(
+    replacements: readonly Replacement[],
+    write: (replacement: Replacement) => string,
+  ): Iterable<string> {
+    replaceFields(this.#fields, replacements);
+    return jsonParts(this.#data, write);
+  }
+
+  #stepTo(index: number): Step {
+    const { within, name } = this.#fields[index]!;
+    return new Step(within, name);
+  }
+}
+
+/** Strings at their places in the text. Everything between them is copied byte for byte. */
+class RecordData extends RequestValues implements RequestData {
+  readonly #text: string;
+  readonly #walk: RecordWalk;
+
+  constructor(viewer: Viewer, text: string, walk: RecordWalk) {
+    const texts = walk.places.map((place: Place) => place.text);
+    super(viewer, texts);
+    this.#text = text;
+    this.#walk = walk;
+  }
+
+  override get passed(): number | undefined {
+    return this.viewer.rules.tree && this.#walk.passed;
+  }
+
+  override kindOf(index: number): Kind {
+    return this.viewer.rules.kindAt(this.#walk.places[index]!.path);
+  }
+
+  pathOf(index: number): string {
+    return this.#walk.places[index]!.step.text;
+  }
+
+  pathBytes(index: number): number {
+    return this.#walk.places[index]!.step.jsonBytes;
+  }
+
+  json(replacements: readonly Replacement[]): string {
+    // As `parts`, but a generator costs as much as the rest.
+    const { places, start, end } = this.#walk;
+    let json = '';
+    let from = start;
+    for (let i = 0; i < places.length; i++) {
+      const place = places[i]!;
+      json += this.#text.slice(from, place.start) + JSON.stringify(replacements[i]);
+      from = place.end;
+    }
+    return json + this.#text.slice(from, end);
+  }
+
+  *parts(
+    replacements: readonly Replacement[],
+    write: (replacement: Replacement) => string,
+  ): Generator<string> {
+    const { places, start, end } = this.#walk;
+    let from = start;
+    for (const [i, place] of places.entries()) {
+      yield this.#text.slice(from, place.start);
+      yield write(replacements[i]!);
+      from = place.end;
+    }
+    yield this.#text.slice(from, end);
+  }
+}

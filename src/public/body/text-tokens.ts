@@ -1,0 +1,129 @@
+import type { Viewer } from '../../policy/viewer.ts';
+import type { ServerContext } from '../context.ts';
+import type { Exchange } from '../exchange.ts';
+import { invalid, parseBody } from './data.ts';
+import {
+  type Asked,
+  type Narrowed,
+  type Replacement,
+  type RequestData,
+  RequestValues,
+  viewerOf,
+} from './request-data.ts';
+import { TextOffsets, textIn } from './text-values.ts';
+import { heldFrom, type Place, TokenFinder } from './token-finder.ts';
+
+/**
+ * The tokens in the running text of `{"data":{"text":"...","more":true}}`. With `more`, the text is
+ * a piece of a longer one: its end is held back as `rest` when a token may go on in the next piece.
+ * @throws CallerError invalid_type
+ */
+export async function textTokensOf(
+  context: ServerContext,
+  exchange: Exchange,
+  body: Buffer,
+): Promise<RequestData> {
+  const viewer = await viewerOf(context, exchange);
+  const { data } = parseBody(body);
+  const whole = textIn(data, ['text', 'more']);
+  const { more = false } = data;
+  if (typeof more !== 'boolean') throw invalid('data.more: must be true or false');
+  exchange.hold(context, body.length);
+  const { valuesLimit, tokenSuffix } = context;
+  const places = new TokenFinder(tokenSuffix, viewer.rules.textKinds).find(whole, valuesLimit);
+  if (places.length > valuesLimit)
+    throw invalid(`data.text: may have more than ${valuesLimit} tokens; send it in pieces`);
+  exchange.holdFields(context, places.length);
+  const end = more ? heldFrom(whole, places.at(-1)?.end ?? 0, tokenSuffix) : undefined;
+  return new TextCandidates(viewer, { whole, end }, places);
+}
+
+/** A text, and where the part begins that is held back; undefined: the text is complete. */
+interface Text {
+  readonly whole: string;
+  readonly end: number | undefined;
+}
+
+/** Where something stands in a text. */
+type Stretch = Pick<Place, 'start' | 'end'>;
+
+/** What may be a token, each with where it begins and ends. */
+class TextTokens extends RequestValues implements RequestData {
+  protected readonly text: Text;
+  readonly #stretches: readonly Stretch[];
+  #offsets: TextOffsets | undefined;
+
+  constructor(viewer: Viewer, text: Text, stretches: readonly Stretch[]) {
+    const texts = stretches.map(({ start, end }) => text.whole.slice(start, end));
+    super(viewer, texts);
+    this.text = text;
+    this.#stretches = stretches;
+  }
+
+  /** As a slice, in code points: `data.text[5:19]`. */
+  pathOf(index: number): string {
+    const { start, end } = this.#stretches[index]!;
+    this.#offsets ??= new TextOffsets(this.text.whole);
+    return `data.text[${this.#offsets.pointOf(start)}:${this.#offsets.pointOf(end)}]`;
+  }
+
+  pathBytes(index: number): number {
+    return this.pathOf(index).length;
+  }
+
+  json(values: readonly Replacement[]): string {
+    return [...this.parts(values, JSON.stringify)].join('');
+  }
+
+  *parts(values: readonly Replacement[], write: (value: Replacement) => string): Generator<string> {
+    const { whole, end = whole.length } = this.text;
+    let from = 0;
+    yield '{"text":"';
+    for (const [i, { start, end: next }] of this.#stretches.entries()) {
+      yield inside(JSON.stringify(whole.slice(from, start)));
+      yield inside(write(values[i]!));
+      from = next;
+    }
+    yield `${inside(JSON.stringify(whole.slice(from, end)))}"`;
+    if (this.text.end !== undefined) yield `,"rest":${JSON.stringify(whole.slice(end))}`;
+    yield '}';
+  }
+}
+
+/** Before the vault has answered, a place may have several candidates. */
+class TextCandidates extends TextTokens {
+  readonly #places: readonly Place[];
+
+  constructor(viewer: Viewer, text: Text, places: readonly Place[]) {
+    super(viewer, text, places);
+    this.#places = places;
+  }
+
+  /** Asks for one candidate of each place, then for the next one of those that are unknown. */
+  *turns<T>(): Generator<Asked, Narrowed<T | undefined>, readonly T[]> {
+    const { viewer } = this;
+    const stretches: Stretch[] = [...this.#places];
+    const found = new Array<T | undefined>(stretches.length).fill(undefined);
+    let open = [...stretches.keys()];
+    for (let turn = 0; open.length > 0; turn++) {
+      const candidates = open.map((place) => this.#places[place]!.candidate(turn)!);
+      const its = yield {
+        texts: candidates.map(({ token }) => token),
+        viewer,
+        kindOf: (index) => candidates[index]!.kind ?? this.kindOf(index),
+      };
+      open = open.filter((place, i) => {
+        const { end, candidate } = this.#places[place]!;
+        if (its[i] === undefined) return candidate(turn + 1) !== undefined;
+        stretches[place] = { start: candidates[i]!.start, end };
+        found[place] = its[i];
+        return false;
+      });
+    }
+    return { request: new TextTokens(viewer, this.text, stretches), found };
+  }
+}
+
+function inside(json: string): string {
+  return json.slice(1, -1);
+}

@@ -1,0 +1,185 @@
+import type { Kind, PolicyRules } from '../../policy/rules.ts';
+import type { Viewer } from '../../policy/viewer.ts';
+import type { ServerContext } from '../context.ts';
+import type { Exchange } from '../exchange.ts';
+import { checkText, invalid, isObject, type JsonObject, parseBody } from './data.ts';
+import { type Replacement, RequestValues, viewerOf } from './request-data.ts';
+
+const SPANS = 'data.spans';
+const NEEDED = 'a list of objects with start, end and kind';
+
+interface Span {
+  /** Offsets in UTF-16 units. */
+  readonly from: number;
+  readonly to: number;
+  /** Offset in code points, and its place in the request. */
+  readonly start: number;
+  readonly index: number;
+  readonly kind: Kind;
+}
+
+/**
+ * The values of `{"data":{"text":"...","spans":[{"start":0,"end":3,"kind":"person"}]}}`. Offsets
+ * count code points. A kind must have word tokens with suffix: others cannot be found in a text.
+ * @throws CallerError invalid_type
+ */
+export async function textValuesOf(
+  context: ServerContext,
+  exchange: Exchange,
+  body: Buffer,
+): Promise<RequestValues> {
+  const viewer = await viewerOf(context, exchange);
+  const { data } = parseBody(body);
+  const text = textIn(data, ['text', 'spans']);
+  const { spans } = data;
+  if (!Array.isArray(spans)) throw invalid(`${SPANS}: must be ${NEEDED}`);
+  if (spans.length > context.valuesLimit)
+    throw invalid(`${SPANS}: has more than ${context.valuesLimit} spans; send shorter texts`);
+  exchange.hold(context, body.length);
+  exchange.holdFields(context, spans.length);
+  return new TextValues(viewer, text, readSpans(spans, new TextOffsets(text), viewer.rules));
+}
+
+/**
+ * The text of a request about a text.
+ * @throws CallerError invalid_type, also for a name that is not one of these
+ */
+export function textIn(data: JsonObject, names: readonly string[]): string {
+  for (const name of Object.keys(data)) {
+    if (!names.includes(name))
+      throw invalid(`data: has a field that is none of ${names.join(', ')}; remove it`);
+  }
+  const { text } = data;
+  if (typeof text !== 'string') throw invalid('data.text: must be a string');
+  if (!text.isWellFormed())
+    throw invalid('data.text: must be well-formed Unicode; it has half of a surrogate pair');
+  return text;
+}
+
+/** The spans in the order of the text. */
+function readSpans(
+  spans: readonly unknown[],
+  offsets: TextOffsets,
+  rules: PolicyRules,
+): readonly Span[] {
+  const read = spans.map((span, index) => readSpan(span, index, offsets, rules));
+  read.sort((a, b) => a.from - b.from);
+  read.forEach(({ from, index }, i) => {
+    if (i > 0 && from < read[i - 1]!.to)
+      throw invalid(
+        `${SPANS}[${index}]: overlaps ${SPANS}[${read[i - 1]!.index}]; keep one of them`,
+      );
+  });
+  return read;
+}
+
+function readSpan(span: unknown, index: number, offsets: TextOffsets, rules: PolicyRules): Span {
+  const path = `${SPANS}[${index}]`;
+  if (!isObject(span)) throw invalid(`${path}: must be an object; spans is ${NEEDED}`);
+  const { start, end, kind } = span;
+  if (!isOffset(start) || !isOffset(end) || start >= end || end > offsets.length)
+    throw invalid(
+      `${path}: start and end must be offsets in code points, start below end, and end at most ${offsets.length}, the length of the text`,
+    );
+  const from = offsets.unitOf(start);
+  return { from, to: offsets.unitOf(end), start, index, kind: kindIn(kind, path, rules) };
+}
+
+function isOffset(json: unknown): json is number {
+  return Number.isSafeInteger(json) && (json as number) >= 0;
+}
+
+function kindIn(name: unknown, path: string, rules: PolicyRules): Kind {
+  if (rules.version === 0)
+    throw invalid(
+      `${path}.kind: this vault has no policy, so it has no kinds of word tokens; an operator can apply one: standin policy apply`,
+    );
+  const kind = rules.textKinds.find(({ settings }) => settings.name === name);
+  if (kind !== undefined) return kind;
+  const known = rules.textKinds.map(({ settings }) => settings.name);
+  throw invalid(
+    `${path}.kind: must be a kind of shape word with suffix, which a text can have; the policy has ${known.join(', ') || 'none'}`,
+  );
+}
+
+class TextValues extends RequestValues {
+  readonly #text: string;
+  readonly #spans: readonly Span[];
+
+  constructor(viewer: Viewer, text: string, spans: readonly Span[]) {
+    const texts = spans.map(({ from, to }) => text.slice(from, to));
+    super(viewer, texts);
+    for (const [i, { index }] of spans.entries()) checkText(texts[i]!, ['data', 'spans', index]);
+    this.#text = text;
+    this.#spans = spans;
+  }
+
+  override kindOf(index: number): Kind {
+    return this.#spans[index]!.kind;
+  }
+
+  pathOf(index: number): string {
+    return `${SPANS}[${this.#spans[index]!.index}]`;
+  }
+
+  /** The text with the tokens, and where they are now. */
+  json(tokens: readonly Replacement[]): string {
+    let text = '';
+    let from = 0;
+    let longer = 0;
+    const spans = this.#spans.map((span, i) => {
+      const token = tokens[i]!;
+      text += this.#text.slice(from, span.from) + token;
+      from = span.to;
+      const start = span.start + longer;
+      longer += token.length - [...this.texts[i]!].length;
+      return { start, end: start + token.length, kind: span.kind.settings.name };
+    });
+    return JSON.stringify({ text: text + this.#text.slice(from), spans });
+  }
+}
+
+/**
+ * Offsets of a text in code points, as most languages and finders of personal data count them, and
+ * in UTF-16 units, as JavaScript does.
+ */
+export class TextOffsets {
+  /** Number of code points. */
+  readonly length: number;
+  /** The unit where each code point begins, and the end; undefined: each has one unit. */
+  readonly #units: Uint32Array | undefined;
+
+  constructor(text: string) {
+    if (!SURROGATE.test(text)) {
+      this.length = text.length;
+      return;
+    }
+    const units = new Uint32Array(text.length + 1);
+    let length = 0;
+    for (let unit = 0; unit < text.length; unit += text.codePointAt(unit)! > 0xffff ? 2 : 1)
+      units[length++] = unit;
+    units[length] = text.length;
+    this.length = length;
+    this.#units = units.subarray(0, length + 1);
+  }
+
+  /** @param point 0 to `length` */
+  unitOf(point: number): number {
+    return this.#units === undefined ? point : this.#units[point]!;
+  }
+
+  /** @param unit where a code point begins or the text ends */
+  pointOf(unit: number): number {
+    const units = this.#units;
+    if (units === undefined) return unit;
+    let low = 0;
+    for (let high = this.length; low < high; ) {
+      const middle = (low + high) >> 1;
+      if (units[middle]! < unit) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+const SURROGATE = /[\ud800-\udfff]/;

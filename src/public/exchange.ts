@@ -1,0 +1,129 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Readable } from 'node:stream';
+import type { Caller } from '../access/authenticator.ts';
+import type { AuditEvent } from '../audit/audit-log.ts';
+import { CallerError } from '../errors.ts';
+import type { Holder } from '../limits/byte-budget.ts';
+import type { ClientOperation } from '../limits/client-limits.ts';
+import type { KindCounts } from '../observe/metrics.ts';
+import type { Viewer } from '../policy/viewer.ts';
+import type { ServerContext } from './context.ts';
+import { type Correlation, correlationOf } from './correlation.ts';
+import { routeOf } from './routes.ts';
+import type { RequestSpan } from './tracing.ts';
+
+/**
+ * Memory for each value of a request besides its bytes, on the way to the vault and back. A token
+ * is at most so much longer than its value.
+ */
+const FIELD_BYTES = 256;
+/** The most bytes of a response besides `data` and `unapplied`. */
+export const FRAME_BYTES = 512;
+
+/** By which policy a caller sees which values. */
+export interface Shown {
+  readonly viewer: Viewer;
+  /** undefined: of a plain viewer. */
+  readonly kinds: KindCounts | undefined;
+  /** Values that stayed tokens, because the caller has no right to them. */
+  readonly hidden: KindCounts | undefined;
+}
+
+/** A request and the facts that its answer, log line and audit line need. */
+export class Exchange {
+  readonly id = randomUUID();
+  readonly startedAtMs = performance.now();
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** undefined: this listener does not have the path. */
+  readonly route: string | undefined;
+  correlation: Correlation;
+  /** undefined: not traced. */
+  span: RequestSpan | undefined;
+  /** Headers of the answer besides those of every answer. */
+  readonly headers: Record<string, string> = {};
+  /** The connection closes after the answer. */
+  isLast = false;
+  /** The event for the audit log; undefined until the API key is checked. */
+  event: AuditEvent | undefined;
+  /** What the client must be allowed to do; undefined: anything. */
+  operation: ClientOperation | undefined;
+  /** null until the API key is accepted. */
+  caller: Caller | null = null;
+  /** The request's part of the budget of bytes; undefined until the API key is accepted. */
+  held: Holder | undefined;
+  /** A time of monotonicMs; undefined: the vault is asked at once, and has its usual time. */
+  deadlineMs: number | undefined;
+  /** Number of distinct tokens in the request that the vault has never issued. */
+  unknownTokens = 0;
+  /** The values in the response of a detokenize; undefined: there are none yet. */
+  shown: Shown | undefined;
+
+  constructor(request: IncomingMessage, response: ServerResponse, tokenSuffix: string) {
+    this.request = request;
+    this.response = response;
+    this.route = routeOf(request.url!);
+    this.correlation = correlationOf(request.headers, tokenSuffix);
+  }
+
+  /**
+   * Makes the request hold more bytes of the budget.
+   * @throws CallerError overloaded
+   */
+  hold({ budget }: ServerContext, bytes: number): void {
+    if (!budget.grow(this.held!, bytes)) throw new CallerError('overloaded', '', 1);
+  }
+
+  /** @throws CallerError overloaded */
+  holdFields(context: ServerContext, fields: number): void {
+    this.hold(context, fields * FIELD_BYTES + FRAME_BYTES);
+  }
+
+  /**
+   * Releases the bytes after the answer. Bytes of the answer that the system has not taken stay
+   * held until they are sent or the connection ends.
+   */
+  letGo({ budget }: ServerContext): void {
+    const { held, response } = this;
+    if (held === undefined) return;
+    const unsent = response.writableLength;
+    const isStream = !response.writableEnded;
+    const { socket } = this.request;
+    const isGone = response.destroyed || socket.destroyed;
+    if (isGone || (unsent === 0 && !isStream)) {
+      budget.settle(held, 0);
+      return;
+    }
+    budget.settle(held, isStream ? held.bytes : unsent);
+    budget.wait(held, () => socket.destroy());
+    const release = () => {
+      socket.off('close', release);
+      budget.settle(held, 0);
+    };
+    response.once('close', release);
+    // An answer queued behind another one gets no event when the connection ends, so listen on the
+    // socket.
+    socket.setMaxListeners(0).once('close', release);
+  }
+}
+
+export interface Answer {
+  readonly status: number;
+  /** JSON without LINE_END. A large answer is a stream with LINE_END. */
+  readonly body: string | Readable;
+  /** Of a 401, whose body may not say it: what is wrong with the credential. */
+  readonly why?: string | undefined;
+  /** Content-Length of a large answer. */
+  readonly bytes?: number;
+  /** Number of values in the answer. */
+  readonly values?: number;
+  /** Strings that stayed in clear; undefined: not under a policy with fields. */
+  readonly passed?: number | undefined;
+  readonly kinds?: KindCounts | undefined;
+  /** Makes the answer again, by the policy that is in force now. */
+  readonly again?: () => Promise<Answer>;
+}
+
+/** Ends every body, so that a terminal shows what follows on a line of its own. */
+export const LINE_END = '\n';

@@ -1,0 +1,210 @@
+import type { IncomingMessage } from 'node:http';
+import type { Caller } from '../access/authenticator.ts';
+import { CallerError } from '../errors.ts';
+import {
+  type Admission,
+  type ClientOperation,
+  isAllowed,
+  type Quota,
+} from '../limits/client-limits.ts';
+import type { PolicyRules } from '../policy/rules.ts';
+import type { ServerContext } from './context.ts';
+import type { Exchange } from './exchange.ts';
+import { LIMIT_CODES, LIMIT_NAMES, MESSAGES } from './schema.ts';
+import { MAX_HEADERS } from './transport/listener.ts';
+import { earlyBytes } from './transport/pipelining.ts';
+
+/** RFC 9110 sections 5.6.2 to 5.6.6: a semicolon needs no parameter after it. */
+const PARAMETER = /([\w!#$%&'*+.^`|~-]+)=([\w!#$%&'*+.^`|~-]+|"(?:[^"\\]|\\.)*")/;
+const MEDIA_TYPE = new RegExp(`^application/json *(?:; *(?:${PARAMETER.source} *)?)*$`, 'i');
+const PARAMETERS = new RegExp(PARAMETER, 'g');
+const UTF_8 = /^"?utf-?8"?$/i;
+/** The characters of RFC 3986 section 3.2.2 and of a port, in any order. */
+const HOST = /^[\w.~!$&'()*+,;=%:[\]-]*$/;
+/** A client has at least one of them. */
+const OPERATIONS = ['tokenize', 'detokenize', 'lookup'] as const;
+
+/** Refuses requests that Node accepts but HTTP forbids. */
+export function checkProtocol(request: IncomingMessage): void {
+  const { rawHeaders, headers } = request;
+  if (!isWellFormed(request)) throw new CallerError('bad_request');
+  if (rawHeaders.length >= 2 * MAX_HEADERS) throw new CallerError('headers_too_large');
+  const { expect } = headers;
+  if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
+    throw new CallerError('expectation_failed');
+  }
+}
+
+/**
+ * RFC 9112 sections 3.2 and 6.1: exactly one Host in HTTP/1.1, at most one in 1.0, and no transfer
+ * coding except chunked. A request without a version is HTTP/0.9.
+ */
+export function isWellFormed({ rawHeaders, headers, httpVersion }: IncomingMessage): boolean {
+  const hosts = countOf(rawHeaders, 'host');
+  const coding = headers['transfer-encoding'];
+  return (
+    (httpVersion === '1.1' ? hosts === 1 : httpVersion === '1.0' && hosts <= 1) &&
+    HOST.test(headers.host ?? '') &&
+    (coding === undefined || coding.toLowerCase() === 'chunked')
+  );
+}
+
+/**
+ * Checks before the body is read, in this order: API key, permission, limits, content type, size.
+ * Resolves at once when neither the database nor Redis is asked.
+ */
+export function admit(
+  context: ServerContext,
+  exchange: Exchange,
+  operation: ClientOperation,
+): Caller | Promise<Caller> {
+  checkOpen(context);
+  exchange.event = operation;
+  exchange.operation = operation;
+  const caller = authenticate(context, exchange);
+  if (!(caller instanceof Promise)) return admitCaller(context, exchange, caller, operation);
+  return caller.then((late) => admitCaller(context, exchange, late, operation));
+}
+
+/** Admits a request without a body, of a client with any permission, and counts it. */
+export async function admitReader(context: ServerContext, exchange: Exchange): Promise<void> {
+  checkOpen(context);
+  exchange.event = 'policy';
+  exchange.caller = await authenticate(context, exchange);
+  const { client } = exchange.caller;
+  exchange.held = context.budget.open(client.client_id);
+  const operation = OPERATIONS.find((one) => isAllowed(client, one))!;
+  checkLimits(context, exchange, await context.limits.admit(client, operation));
+}
+
+function checkLimits(context: ServerContext, exchange: Exchange, admission: Admission): void {
+  addRateLimit(exchange, admission);
+  if (admission.isRefused) throw overLimit(context, admission);
+}
+
+function checkOpen(context: ServerContext): void {
+  if (context.state.phase === 'closing') throw new CallerError('overloaded', '', 1);
+}
+
+function authenticate(context: ServerContext, exchange: Exchange): Caller | Promise<Caller> {
+  const { headers, rawHeaders } = exchange.request;
+  // Node keeps the first of two Authorization headers, but a proxy may have checked the other.
+  if (countOf(rawHeaders, 'authorization') > 1)
+    throw new CallerError('unauthorized', 'more than one Authorization header');
+  const caller = context.authenticator.authenticate(headers.authorization);
+  return caller instanceof Promise ? holdUnknown(context, exchange, caller) : caller;
+}
+
+function admitCaller(
+  context: ServerContext,
+  exchange: Exchange,
+  caller: Caller,
+  operation: ClientOperation,
+): Caller | Promise<Caller> {
+  exchange.caller = caller;
+  exchange.held = context.budget.open(caller.client.client_id);
+  if (!isAllowed(caller.client, operation))
+    throw new CallerError('forbidden', MESSAGES.forbidden(operation));
+  const next = (admission: Admission): Caller => {
+    checkLimits(context, exchange, admission);
+    checkMedia(exchange.request, context.bodyLimit);
+    checkRoom(context, exchange);
+    const { headers, httpVersion } = exchange.request;
+    // RFC 9110 section 10.1.1: a caller of HTTP/1.0 would take it for the answer.
+    if (headers.expect !== undefined && httpVersion !== '1.0') exchange.response.writeContinue();
+    return caller;
+  };
+  const admission = context.limits.admit(caller.client, operation);
+  return admission instanceof Promise ? admission.then(next) : next(admission);
+}
+
+/** Holds the bytes that arrive while the API key is looked up, in the share of unknown callers. */
+async function holdUnknown(
+  { budget }: ServerContext,
+  { request }: Exchange,
+  caller: Promise<Caller>,
+): Promise<Caller> {
+  const held = budget.open(undefined);
+  if (!budget.grow(held, earlyBytes(request))) {
+    // Nobody waits for this promise. The look-up continues for other requests with the same key.
+    caller.catch(() => {});
+    throw new CallerError('overloaded', '', 1);
+  }
+  return caller.finally(() => budget.settle(held, 0));
+}
+
+/**
+ * With If-Match (RFC 9110 section 13.1.1), a request is only served by the policy that the caller
+ * means: a newer one could leave its values in clear, or make other tokens.
+ * @throws CallerError precondition_failed
+ */
+export function checkPrecondition({ request }: Exchange, { tag }: PolicyRules): void {
+  const wanted = request.headers['if-match'];
+  if (wanted === undefined) return;
+  const tags = wanted.split(',').map((one) => one.trim());
+  if (tag === undefined || !(tags.includes(tag) || tags.includes('*')))
+    throw new CallerError('precondition_failed');
+}
+
+/** Refuses a request before its body is read. Holds nothing yet, because a body may never come. */
+function checkRoom({ budget }: ServerContext, { request, held }: Exchange): void {
+  const declared = Number(request.headers['content-length'] ?? 0);
+  if (!budget.hasRoom(held!, declared)) throw new CallerError('overloaded', '', 1);
+}
+
+/** The error for a request that a limit refuses. */
+export function overLimit(context: ServerContext, { state }: Admission): CallerError {
+  context.metrics.rejection(state!.limit);
+  return new CallerError(LIMIT_CODES[context.interfaceVersion], '', state!.windowS);
+}
+
+function checkMedia({ headers, rawHeaders }: IncomingMessage, bodyLimit: number): void {
+  const { 'content-type': type, 'content-encoding': encoding, 'content-length': length } = headers;
+  if (!isJson(type)) throw new CallerError('unsupported_media_type');
+  // Node keeps the first of two, but a proxy may have used the other.
+  if (countOf(rawHeaders, 'content-type') > 1) throw new CallerError('unsupported_media_type');
+  if (encoding !== undefined && encoding !== 'identity')
+    throw new CallerError('unsupported_media_type');
+  if (Number(length ?? 0) > bodyLimit)
+    throw new CallerError('payload_too_large', MESSAGES.payload_too_large(bodyLimit));
+}
+
+function isJson(type: string | undefined): boolean {
+  // As nearly everybody sends it.
+  if (type === 'application/json') return true;
+  if (type === undefined || !MEDIA_TYPE.test(type)) return false;
+  return [...type.matchAll(PARAMETERS)].every(
+    ([, name, value]) => name!.toLowerCase() !== 'charset' || UTF_8.test(value!),
+  );
+}
+
+function countOf(rawHeaders: readonly string[], name: string): number {
+  let count = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const header = rawHeaders[i]!;
+    if (header.length === name.length && header.toLowerCase() === name) count++;
+  }
+  return count;
+}
+
+const policies = new WeakMap<readonly Quota[], string>();
+
+/**
+ * Adds headers with the limits, and with the state of the limit that refuses, else of the request
+ * limit (draft-ietf-httpapi-ratelimit-headers-11).
+ * They never tell how many unknown tokens are left: the number would tell a forgotten token, which
+ * costs nothing, from an unknown one.
+ */
+export function addRateLimit({ headers }: Exchange, { quotas, state }: Admission): void {
+  if (quotas.length === 0) return;
+  let policy = policies.get(quotas);
+  if (policy === undefined) {
+    policy = quotas
+      .map(({ limit, size, windowS }) => `${LIMIT_NAMES[limit]};q=${size};w=${windowS}`)
+      .join(', ');
+    policies.set(quotas, policy);
+  }
+  headers['RateLimit-Policy'] = policy;
+  if (state === undefined) return;
+  headers.RateLimit = `${LIMIT_NAMES[state.limit]};r=${state.left};t=${state.windowS}`;
+}

@@ -1,0 +1,97 @@
+import { TLSSocket } from 'node:tls';
+import { isDeepStrictEqual } from 'node:util';
+import type { Caller } from '../access/authenticator.ts';
+import type { Seen } from '../audit/audit-log.ts';
+import { CallerError } from '../errors.ts';
+import { isAllowed } from '../limits/client-limits.ts';
+import type { PolicyRules } from '../policy/rules.ts';
+import type { ServerContext } from './context.ts';
+import type { Exchange, Shown } from './exchange.ts';
+import { MESSAGES } from './schema.ts';
+
+/*
+ * A body can end half a minute after its headers, and a vault can take seconds. So the rights of a
+ * request are judged again before the vault is asked and before anything of the response leaves.
+ */
+
+/**
+ * Looks again at API key or JWT, client and permission, in memory. A process that stood still reads
+ * them first.
+ * @throws CallerError unauthorized, forbidden or overloaded; InternalError when they cannot be read
+ */
+export function judgeCaller(
+  { authenticator }: ServerContext,
+  exchange: Exchange,
+): void | Promise<void> {
+  const found = authenticator.find(exchange.request.headers.authorization);
+  if (found === exchange.caller) return;
+  if (!(found instanceof Promise)) return takeCaller(exchange, found);
+  return found.then((late) => takeCaller(exchange, late));
+}
+
+function takeCaller(exchange: Exchange, caller: Caller): void {
+  const { operation } = exchange;
+  const { client_id: clientId, space } = exchange.caller!.client;
+  // The subject of a JWT can become that of another client.
+  if (caller.client.client_id !== clientId || caller.client.space !== space)
+    throw new CallerError('overloaded', '', 1);
+  exchange.caller = caller;
+  if (operation !== undefined && !isAllowed(caller.client, operation))
+    throw new CallerError('forbidden', MESSAGES.forbidden(operation));
+}
+
+/**
+ * Whether the response may leave.
+ * @returns false: by the policy that is in force now, the caller would see other values
+ * @throws as judgeCaller
+ */
+export function isStillRight(
+  context: ServerContext,
+  exchange: Exchange,
+): boolean | Promise<boolean> {
+  if (exchange.caller === null) return true;
+  const judged = judgeCaller(context, exchange);
+  const rules = exchange.shown === undefined ? undefined : context.policies.current();
+  if (judged instanceof Promise || rules instanceof Promise)
+    return Promise.all([rules, judged]).then(([late]) => seesTheSame(exchange, late));
+  return seesTheSame(exchange, rules);
+}
+
+function seesTheSame({ shown, caller }: Exchange, rules: PolicyRules | undefined): boolean {
+  if (shown === undefined || rules === undefined) return true;
+  const { viewer, kinds } = shown;
+  const line = rules.lineOf(caller!.client);
+  const before = viewer.rules;
+  if (line === null || (rules === before && line === viewer.line)) return true;
+  if (kinds === undefined) return false;
+  return [...kinds.keys()].every((kind) => {
+    const right = rules.right(line, kind);
+    if (right !== 'masked') return right === 'full';
+    const isMasked = before.right(viewer.line, kind) === 'masked';
+    return isMasked && isDeepStrictEqual(before.settingsOf(kind), rules.settingsOf(kind));
+  });
+}
+
+/** Cuts the connection of a response under way when the caller may not have the rest. */
+export async function cutUnlessRight(context: ServerContext, exchange: Exchange): Promise<void> {
+  try {
+    if (await isStillRight(context, exchange)) return;
+  } catch {
+    // The caller has lost the right, or nobody knows.
+  }
+  const { socket } = exchange.request;
+  if (socket instanceof TLSSocket) socket.destroy();
+  // What the system has not sent yet goes with it.
+  else socket.resetAndDestroy();
+}
+
+/** How many values of each kind there are, by the caller's right; undefined: without a policy. */
+export function seenOf(shown: Shown | undefined): Seen | undefined {
+  if (shown?.viewer.rules.tag === undefined) return undefined;
+  const { viewer, kinds = [], hidden = [] } = shown;
+  const { rules, line } = viewer;
+  const seen: Seen = {};
+  for (const [kind, count] of kinds) seen[kind] = { [rules.right(line, kind)]: count };
+  for (const [kind, count] of hidden) seen[kind] = { ...seen[kind], none: count };
+  return Object.keys(seen).length > 0 ? seen : undefined;
+}

@@ -1,0 +1,86 @@
+import type { CallerErrorCode } from '../errors.ts';
+import type { ClientOperation } from '../limits/client-limits.ts';
+import { MAX_VALUE_BYTES } from '../tokens/value-bytes.ts';
+import type { LimitName } from '../types.ts';
+import type { InterfaceVersion } from './context.ts';
+
+/**
+ * The limits and names of the interface, declared once: for the code that checks requests and
+ * writes answers, and for the OpenAPI document. The checks themselves are hand-written
+ * (docs/decisions/0020).
+ */
+export { MAX_VALUE_BYTES };
+export const MAX_NAME_BYTES = 256;
+/** Objects, lists and names in a body; in a larger one, one for so many bytes. */
+export const MAX_PARTS = 100_000;
+export const BYTES_A_PART = 10;
+/** Different names of them. JSON.parse takes ten times as long for one as for a repeated one. */
+export const MAX_NAMES = 20_000;
+export const BYTES_A_BODY_NAME = 50;
+/** Levels of nested objects and arrays; `data` is the first. */
+export const MAX_DEPTH = 16;
+/**
+ * Limit for the JSON of the values in an answer, in body limits. One token may be in all fields, so
+ * a body of 1 MiB could ask for 640 MB.
+ */
+export const MAX_ANSWER_BODIES = 16;
+/** Careless code that copies an object with this name would change a prototype. */
+export const FORBIDDEN_NAME = '__proto__';
+
+/** Says how many strings were replaced, and how many passed in clear. */
+export const STRINGS_HEADER = 'Standin-Strings';
+
+/** The fields of /health, in order. */
+export type HealthFields = 'status' | 'timestamp' | 'postgres' | 'version';
+
+/** Content of a field in a successful answer. */
+export type FieldContent = 'data' | 'status' | 'request_id' | 'client_id';
+
+/** The fields of a successful answer, in order. */
+export const SUCCESS: Readonly<
+  Record<
+    InterfaceVersion,
+    Readonly<Record<ClientOperation, Readonly<Record<string, FieldContent>>>>
+  >
+> = {
+  '1.0.5': {
+    tokenize: { data: 'data', request_id: 'request_id', client_id: 'client_id' },
+    lookup: { data: 'data', request_id: 'request_id', client_id: 'client_id' },
+    detokenize: {
+      data: 'data',
+      status: 'status',
+      request_id: 'request_id',
+      client_id: 'client_id',
+    },
+  },
+  '1.0.4': {
+    tokenize: { data: 'data', Request_id: 'request_id' },
+    lookup: { data: 'data', Request_id: 'request_id' },
+    detokenize: { data: 'data', Status: 'status', Request_id: 'request_id' },
+  },
+};
+
+export const LIMIT_CODES = {
+  '1.0.5': 'user_limit',
+  '1.0.4': 'rate_limit',
+} as const satisfies Record<InterfaceVersion, CallerErrorCode>;
+
+/** Names of the limits in headers: strings of a structured field (RFC 9651). */
+export const LIMIT_NAMES: Readonly<Record<LimitName, string>> = {
+  requests: '"requests"',
+  detokenize: '"detokenize"',
+  lookup: '"lookup"',
+  unknown_tokens: '"unknown-tokens"',
+};
+
+/** Messages that depend on the request or a setting. The others are in CALLER_ERRORS. */
+export const MESSAGES = {
+  forbidden: (operation: ClientOperation) =>
+    `this client may not ${operation}; an operator can allow it: standin client update CLIENT --can tokenize,detokenize${operation === 'lookup' ? ',lookup' : ''}`,
+  forbidden_kind: (path: string, kind: string) =>
+    `${path}: this client may not see values of kind ${kind}; an operator can allow it in the policy`,
+  no_policy: 'the vault has no policy; an operator can apply one: standin policy apply FILE',
+  method_not_allowed: (methods: string) => `this path takes ${methods}`,
+  payload_too_large: (bodyLimit: number) =>
+    `the body has more than ${bodyLimit} bytes (BODY_LIMIT); send fewer values in a request`,
+} as const;

@@ -1,0 +1,86 @@
+import type { RequestListener, Server } from 'node:http';
+import { CallerError } from '../errors.ts';
+import { answerError, answerSuccess } from './answers.ts';
+import { dataOf } from './body/request-data.ts';
+import { textTokensOf } from './body/text-tokens.ts';
+import { textValuesOf } from './body/text-values.ts';
+import type { ServerContext } from './context.ts';
+import { detokenizeHandler } from './detokenize.ts';
+import { type Answer, Exchange } from './exchange.ts';
+import { checkProtocol } from './guards.ts';
+import { healthHandler, livenessHandler } from './health.ts';
+import { policyHandler } from './policy.ts';
+import { METHODS, originForm } from './routes.ts';
+import { MESSAGES } from './schema.ts';
+import { tokenizeHandler } from './tokenize.ts';
+import { beginSpan } from './tracing.ts';
+import { createListener } from './transport/listener.ts';
+import { refuseUnparsed } from './transport/parser-errors.ts';
+import { inTurn } from './transport/pipelining.ts';
+import { shedding } from './transport/shedding.ts';
+
+type Handler = (exchange: Exchange) => Answer | Promise<Answer>;
+
+/** Creates the server of the public listener; it does not listen yet. */
+export function createHttpServer(context: ServerContext): Server {
+  const handlers: Readonly<Record<string, Handler>> = {
+    '/api/v1/tokenize': tokenizeHandler(context, dataOf),
+    '/api/v1/detokenize': detokenizeHandler(context, dataOf),
+    '/api/v1/lookup': tokenizeHandler(context, dataOf, 'lookup'),
+    '/api/v1/text/tokenize': tokenizeHandler(context, textValuesOf),
+    '/api/v1/text/detokenize': detokenizeHandler(context, textTokensOf, () => true),
+    '/api/v1/policy': policyHandler(context),
+    '/health': healthHandler(context),
+    '/health/live': livenessHandler,
+  };
+  // Every request passes the bounds of its connection and of the node before anything else.
+  const route = inTurn(shedding(context, serving(context, handlers)), context.budget);
+  const listener: RequestListener = (request, response) => {
+    request.url = originForm(request.url!);
+    route(request, response);
+  };
+  const server = createListener(listener, context.tls, context.descriptors, context.metrics);
+  // Node would send 100 Continue before the API key is checked, so admission sends it.
+  server.on('checkContinue', listener);
+  server.on('checkExpectation', listener);
+  refuseUnparsed(server, (requestId, status, error) => {
+    context.metrics.request('none', status, 0);
+    context.log.info({ request_id: requestId, status, error });
+  });
+  return server;
+}
+
+function serving(
+  context: ServerContext,
+  handlers: Readonly<Record<string, Handler>>,
+): RequestListener {
+  return async (request, response) => {
+    const exchange = new Exchange(request, response, context.tokenSuffix);
+    if (context.tracing !== undefined) beginSpan(context.tracing, exchange);
+    try {
+      checkProtocol(request);
+      const handler = allows(exchange) ? handlers[exchange.route!]! : tellMethods;
+      await answerSuccess(context, exchange, await handler(exchange));
+    } catch (error) {
+      answerError(context, exchange, error);
+    }
+  };
+}
+
+/**
+ * Whether the route has this method. Otherwise, the answer has an Allow header.
+ * @throws CallerError not_found or method_not_allowed
+ */
+function allows({ route, request: { method }, headers }: Exchange): boolean {
+  if (route === undefined) throw new CallerError('not_found');
+  const allowed = METHODS[route]!;
+  if (allowed === method || allowed.split(', ').includes(method!)) return true;
+  headers.Allow = allowed;
+  if (method !== 'OPTIONS')
+    throw new CallerError('method_not_allowed', MESSAGES.method_not_allowed(allowed));
+  return false;
+}
+
+function tellMethods(): Answer {
+  return { status: 204, body: '' };
+}

@@ -1,0 +1,148 @@
+import { readFileSync } from 'node:fs';
+import type { Server } from 'node:http';
+import type { Socket } from 'node:net';
+import type { CallerErrorCode } from '../../errors.ts';
+
+/** When unsent bytes make no progress for this long, their reader has stopped reading. */
+const UNREAD_TIMEOUT_MS = 30_000;
+const LOOK_INTERVAL_MS = 1_000;
+
+/** The unsent bytes of a connection at the last look. */
+interface Unsent {
+  /** The connection's count of sent bytes once these are sent. */
+  readonly untilByte: number;
+  readonly sinceMs: number;
+}
+
+export interface ConnectionBound {
+  readonly connections: number;
+  /** Renews the number, which may change. */
+  look?(): void;
+}
+
+/**
+ * Bounds the number of connections, and how long an answer waits for its reader. Node has no
+ * time-out for readers: its idle time-out restarts with every byte taken.
+ */
+export function boundConnections(
+  server: Server,
+  bound: ConnectionBound,
+  onRefused?: () => void,
+  onUnread?: () => void,
+): void {
+  const unsent = new Map<Socket, Unsent | undefined>();
+  let connections = 0;
+  server.on('connection', (socket: Socket) => {
+    if (connections >= bound.connections) {
+      socket.destroy();
+      onRefused?.();
+      return;
+    }
+    connections++;
+    socket.once('close', () => connections--);
+  });
+  // On TLS connections, count the bytes before encryption.
+  const ready = 'setSecureContext' in server ? 'secureConnection' : 'connection';
+  server.on(ready, (socket: Socket) => {
+    unsent.set(socket, undefined);
+    socket.once('close', () => unsent.delete(socket));
+  });
+  const look = setInterval(() => {
+    bound.look?.();
+    const nowMs = performance.now();
+    for (const [socket, before] of unsent) {
+      const now = unsentOf(socket, before, nowMs);
+      if (now !== undefined && nowMs - now.sinceMs > UNREAD_TIMEOUT_MS) {
+        socket.destroy();
+        onUnread?.();
+      } else if (now !== before) unsent.set(socket, now);
+    }
+  }, LOOK_INTERVAL_MS);
+  look.unref();
+  server.once('close', () => clearInterval(look));
+}
+
+function unsentOf(socket: Socket, before: Unsent | undefined, nowMs: number): Unsent | undefined {
+  const waiting = socket.writableLength;
+  if (waiting === 0) return undefined;
+  if (before !== undefined && socket.bytesWritten - waiting < before.untilByte) return before;
+  return { untilByte: socket.bytesWritten, sinceMs: nowMs };
+}
+
+/** Further connections are closed as soon as they are made. */
+const MOST_CONNECTIONS = 20_000;
+/**
+ * Descriptors kept for files, libraries, Redis and the ops listener. Database connections are
+ * added.
+ */
+const RESERVE = 128;
+/** Even with very few descriptors, a process answers some callers. */
+const LEAST_CONNECTIONS = 16;
+const OPEN_FILES = /^Max open files +(\d+|unlimited) /m;
+
+/**
+ * Derives the number of callers from the limit of file descriptors. The limit can change while the
+ * process runs. If it cannot be read, the last one stays.
+ */
+export class Descriptors implements ConnectionBound {
+  readonly #reserve: number;
+  #connections = MOST_CONNECTIONS;
+
+  constructor(databaseConnections: number) {
+    this.#reserve = RESERVE + databaseConnections;
+    this.look();
+  }
+
+  get connections(): number {
+    return this.#connections;
+  }
+
+  look(): void {
+    let limits: string;
+    try {
+      limits = readFileSync('/proc/self/limits', 'latin1');
+    } catch {
+      // Not Linux, or no descriptor is free to read the file.
+      return;
+    }
+    this.#connections = connectionsWithin(limits, this.#reserve);
+  }
+}
+
+/** @param limits the text of /proc/self/limits */
+export function connectionsWithin(limits: string, reserve: number): number {
+  const files = OPEN_FILES.exec(limits)?.[1];
+  if (files === undefined || files === 'unlimited') return MOST_CONNECTIONS;
+  return Math.min(MOST_CONNECTIONS, Math.max(LEAST_CONNECTIONS, Number(files) - reserve));
+}
+
+/** A caller may correct a wrong API key this many times on one connection. */
+const MAX_UNAUTHORIZED = 5;
+
+/** Number of 401 answers on a connection. */
+const unauthorized = new WeakMap<Socket, number>();
+/** Connections that close after the current answer. */
+const ending = new WeakSet<Socket>();
+
+/** Counts the error, and tells whether its answer is the last one on its connection. */
+export function endsConnection(socket: Socket, code: CallerErrorCode): boolean {
+  // After these errors, the parser and the service may disagree about where the request ends.
+  let isLast = code === 'bad_request' || code === 'headers_too_large';
+  if (code === 'unauthorized') {
+    const count = (unauthorized.get(socket) ?? 0) + 1;
+    unauthorized.set(socket, count);
+    isLast = count >= MAX_UNAUTHORIZED;
+  }
+  if (isLast) endConnection(socket);
+  return isLast;
+}
+
+/** Further requests on the connection are not done. The current answer must say that it closes. */
+export function endConnection(socket: Socket): void {
+  ending.add(socket);
+}
+
+/** Whether the connection is ending. Further requests and parser errors on it are ignored. */
+export function isEnding(socket: Socket): boolean {
+  return ending.has(socket);
+}

@@ -1,0 +1,82 @@
+import type { Keyring } from '../crypto/keyring.ts';
+import { InternalError } from '../errors.ts';
+import type { NewRecord, StoredRecord } from '../store/record-sql.ts';
+import { RecordStore } from '../store/records.ts';
+import { COMMAND_PATIENCE_MS, commandDeadline } from '../timeouts.ts';
+import type { TokenFingerprint } from '../types.ts';
+import type { KeyringFollower } from '../vault/keyring-follower.ts';
+import type { Vault } from '../vault/vault.ts';
+import { persistently } from './record-pass.ts';
+
+/** The row of the vault; 'stored': there was none, and so the record was written. */
+export type Found = StoredRecord | 'stored';
+
+type Write<Outcome> = (
+  store: RecordStore,
+  records: readonly NewRecord[],
+  deadlineMs: number,
+) => Promise<readonly Outcome[]>;
+
+/** The records of a vault as an import needs them: patiently, and sealed with the newest key. */
+export class ImportRecords {
+  readonly keyring: Keyring;
+  readonly #store: RecordStore;
+  readonly #follower: KeyringFollower;
+  readonly #stop: AbortSignal;
+
+  /** @param follower started: it finds key versions that other processes add */
+  constructor({ pool, keyring }: Vault, follower: KeyringFollower, stop: AbortSignal) {
+    follower.subscribe(({ keys }) => keyring.renew(keys));
+    this.keyring = keyring;
+    this.#store = new RecordStore(pool, { patienceMs: COMMAND_PATIENCE_MS, onBatch: () => {} });
+    this.#follower = follower;
+    this.#stop = stop;
+  }
+
+  /** Seals again with a newer primary when the key version was retired meanwhile. */
+  async write<Item, Outcome>(
+    items: readonly Item[],
+    seal: (item: Item) => NewRecord,
+    write: Write<Outcome>,
+  ): Promise<readonly Exclude<Outcome, 'key_retired'>[]> {
+    if (items.length === 0) return [];
+    for (;;) {
+      const { primaryVersion } = this.keyring;
+      const records = items.map(seal);
+      const attempt = () => write(this.#store, records, commandDeadline());
+      const outcomes = await persistently(this.#stop, attempt);
+      if (!outcomes.includes('key_retired' as Outcome))
+        return outcomes as readonly Exclude<Outcome, 'key_retired'>[];
+      await this.#follower.refresh();
+      if (this.keyring.primaryVersion === primaryVersion) throw new InternalError('key_missing');
+    }
+  }
+
+  /** The row of each token, as durable as one that was written. */
+  async rowsAt(fingerprints: readonly TokenFingerprint[]): Promise<Found[]> {
+    const rows = await persistently(this.#stop, () =>
+      this.#store.findDurable(fingerprints, commandDeadline()),
+    );
+    const found = rows.map((row) => row ?? 'stored');
+    await this.knowKeysOf(found);
+    return found;
+  }
+
+  /** Another process may seal with a key version that was added since. */
+  async knowKeysOf(found: readonly Found[]): Promise<void> {
+    const isNew = (one: Found) =>
+      one !== 'stored' && !this.keyring.hasVersion(one.record.key_version);
+    if (found.some(isNew)) await this.#follower.refresh();
+  }
+}
+
+/** Runs work one after the other, in the order of the calls. */
+export class Turns {
+  #last: Promise<unknown> = Promise.resolve();
+
+  run<T>(work: () => Promise<T>): Promise<T> {
+    const next = this.#last.then(work);
+    this.#last = next.catch(() => {});
+    return next;
+  }
+}

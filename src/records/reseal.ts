@@ -1,0 +1,77 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Keyring } from '../crypto/keyring.ts';
+import { OperatorError } from '../errors.ts';
+import type { Replacement } from '../store/record-sql.ts';
+import { RecordWalk } from '../store/record-walk.ts';
+import { commandDeadline } from '../timeouts.ts';
+import type { Durable } from '../types.ts';
+import { settled, type Vault } from '../vault/vault.ts';
+import { type PassEnd, persistently } from './record-pass.ts';
+import { type OpenedRecord, passOpened, type ReadSettings } from './verify.ts';
+
+interface Resealed extends Omit<PassEnd, 'error'> {
+  /** The primary key version. */
+  readonly key_version: number;
+  /** Records that this run sealed with the primary. */
+  readonly resealed: number;
+  /** Records that do not open. They stay as they are. */
+  readonly bad: number;
+}
+
+/**
+ * Reseals every record that is not sealed with the primary, while the service runs. Progress is in
+ * the rows, so another run finishes an interrupted one.
+ * @throws OperatorError when the keyring was rotated meanwhile
+ */
+export async function reseal(vault: Vault, settings: ReadSettings): Promise<Durable<Resealed>> {
+  const { keyring, pool } = vault;
+  const { stop } = settings;
+  const keyVersion = keyring.primaryVersion;
+  const walk = new RecordWalk(pool);
+  let resealed = 0;
+  const write = async (replacements: readonly Replacement[]) => {
+    const replaced = await persistently(stop, () =>
+      walk.replace(replacements, keyVersion, commandDeadline()),
+    );
+    if (replaced === undefined) throw rotatedMeanwhile(keyVersion);
+    resealed += replaced;
+  };
+  // Writes one batch while opening and sealing the next.
+  let writing = Promise.resolve();
+  const work = async (opened: readonly OpenedRecord[]) => {
+    if (keyring.primaryVersion !== keyVersion) throw rotatedMeanwhile(keyVersion);
+    const replacements = opened.map((one) => resealedOf(keyring, one));
+    await writing;
+    writing = write(replacements);
+    // The error is thrown where `writing` is awaited.
+    writing.catch(() => {});
+  };
+  const pass = { walk, without: keyVersion, settled: () => writing };
+  const { next, error, bad } = await passOpened(vault, settings, work, pass);
+  if (error !== undefined) throw error;
+  return settled(vault, { key_version: keyVersion, resealed, bad, next });
+}
+
+/** An overwritten value is lost, so the new record is opened before it replaces the old. */
+function resealedOf(keyring: Keyring, { record: old, content }: OpenedRecord): Replacement {
+  const { token_fingerprint: tokenFingerprint, value_fingerprint: valueFingerprint } = old;
+  const fresh =
+    'alias' in content
+      ? keyring.sealAlias(content, tokenFingerprint, valueFingerprint)
+      : keyring.seal(
+          content.value,
+          tokenFingerprint,
+          valueFingerprint,
+          content.scope,
+          content.imported,
+        );
+  if (!isDeepStrictEqual(keyring.open(fresh), content))
+    throw new Error('a record that was just sealed does not open');
+  return { old, fresh };
+}
+
+function rotatedMeanwhile(keyVersion: number): OperatorError {
+  return new OperatorError(
+    `The keyring was rotated meanwhile: version ${keyVersion} is no longer the primary. Resealed records stay resealed. Run again: standin keyring reseal`,
+  );
+}

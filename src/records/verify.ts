@@ -1,0 +1,137 @@
+import type { OpenedAlias, OpenedValue } from '../crypto/keyring.ts';
+import type { Scope } from '../crypto/scope.ts';
+import { hexOf, RecordWalk, type WalkedRecord } from '../store/record-walk.ts';
+import { commandDeadline } from '../timeouts.ts';
+import { DEFAULT_KIND, DEFAULT_SPACE, type SealedRecord } from '../types.ts';
+import type { KeyringFollower } from '../vault/keyring-follower.ts';
+import type { Vault } from '../vault/vault.ts';
+import {
+  type Pass,
+  type PassEnd,
+  type PassSettings,
+  passOver,
+  persistently,
+} from './record-pass.ts';
+
+/** Settings of a pass that opens all records. */
+export interface ReadSettings extends PassSettings {
+  /** Finds key versions that other processes have added. */
+  readonly follower: KeyringFollower;
+  readonly onBad: (record: BadRecord) => void;
+}
+
+export interface Verified extends PassEnd {
+  /** Records that were checked, without aliases. */
+  readonly records: number;
+  /** Records that lead to the imported token of a value, and that have no value themselves. */
+  readonly aliases: number;
+  readonly bad: number;
+  /** The records that opened, by space, then by kind. */
+  readonly by_kind: readonly KindCount[];
+}
+
+/** Records of one kind in one space. */
+export interface KindCount {
+  /** '': the default space. */
+  readonly space: string;
+  readonly kind: string;
+  readonly records: number;
+  /** false: its tokens are unknown to every client; null: the database ended the pass. */
+  readonly has_client: boolean | null;
+}
+
+/**
+ * Opens every record, which authenticates both fingerprints, the key version and the value
+ * together. It cannot check that a value fingerprint fits its value: a random client's record has
+ * random bytes there, and no row names its client.
+ */
+export async function verify(vault: Vault, settings: ReadSettings): Promise<Verified> {
+  const counts = new Map<Scope | undefined, number>();
+  let records = 0;
+  let aliases = 0;
+  const end = await passOpened(vault, settings, async (opened, portion) => {
+    records += portion.length;
+    for (const { content } of opened) {
+      if ('alias' in content) {
+        aliases++;
+        records--;
+      } else counts.set(content.scope, (counts.get(content.scope) ?? 0) + 1);
+    }
+  });
+  const spaces = end.error === undefined ? await clientSpaces(vault, settings) : null;
+  return { records, aliases, by_kind: byKind(counts, spaces), ...end };
+}
+
+/** After the pass: a client that was made meanwhile counts. */
+async function clientSpaces({ clients }: Vault, { stop }: ReadSettings): Promise<Set<string>> {
+  const all = await persistently(stop, () => clients.list(commandDeadline()));
+  return new Set([DEFAULT_SPACE, ...all.map(({ space }) => space)]);
+}
+
+function byKind(
+  counts: ReadonlyMap<Scope | undefined, number>,
+  clientSpaces: ReadonlySet<string> | null,
+): KindCount[] {
+  const all = [...counts].map(([scope, records]) => {
+    const { space, kind } = scope ?? { space: DEFAULT_SPACE, kind: DEFAULT_KIND };
+    return { space, kind, records, has_client: clientSpaces?.has(space) ?? null };
+  });
+  const place = ({ space, kind }: KindCount) => `${space} ${kind}`;
+  return all.sort((a, b) => (place(a) < place(b) ? -1 : 1));
+}
+
+/** A record that does not open. */
+export interface BadRecord {
+  /** Its token fingerprint, 32 hex digits. */
+  readonly fingerprint: string;
+  readonly reason: 'damaged' | 'key_missing';
+}
+
+export interface OpenedRecord {
+  readonly record: WalkedRecord;
+  readonly content: OpenedValue | OpenedAlias;
+}
+
+/** Reads the keyring again for key versions that other processes have added. */
+export async function knowKeysOf(
+  { keyring }: Vault,
+  follower: KeyringFollower,
+  records: readonly SealedRecord[],
+): Promise<void> {
+  if (records.every(({ key_version: keyVersion }) => keyring.hasVersion(keyVersion))) return;
+  await follower.refresh();
+  keyring.renew(follower.latest.keys);
+}
+
+/**
+ * Passes over all records, opened. Counts and reports those that do not open. There is no token
+ * from a caller, so it opens a record by the fingerprints in its own row, and cannot detect a row
+ * that was swapped whole, fingerprint included.
+ * @param pass as `passOver` takes it
+ */
+export async function passOpened(
+  vault: Vault,
+  settings: ReadSettings,
+  work: (opened: readonly OpenedRecord[], portion: readonly WalkedRecord[]) => Promise<void>,
+  pass: Partial<Pass> = {},
+): Promise<PassEnd & { readonly bad: number }> {
+  const { follower, onBad } = settings;
+  let bad = 0;
+  const opened = (record: WalkedRecord): OpenedRecord[] => {
+    const content = vault.keyring.open(record);
+    if (!('failure' in content)) return [{ record, content }];
+    bad++;
+    onBad({ fingerprint: hexOf(record.token_fingerprint), reason: content.failure });
+    return [];
+  };
+  const end = await passOver({
+    walk: new RecordWalk(vault.pool),
+    ...settings,
+    ...pass,
+    work: async (portion) => {
+      await knowKeysOf(vault, follower, portion);
+      await work(portion.flatMap(opened), portion);
+    },
+  });
+  return { ...end, bad };
+}

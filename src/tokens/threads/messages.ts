@@ -1,0 +1,289 @@
+import type { TokenMode, TokenTerms } from '../../client-settings.ts';
+import {
+  CallerError,
+  type CallerErrorCode,
+  errorCode,
+  InternalError,
+  type InternalReason,
+} from '../../errors.ts';
+import type { VaultOptions } from '../../options.ts';
+import type { Policy } from '../../policy/policy.ts';
+import type { Kind, PolicyRules } from '../../policy/rules.ts';
+import type { Viewer } from '../../policy/viewer.ts';
+import { DEFAULT_KIND, DEFAULT_SPACE, type Token, type Value } from '../../types.ts';
+import type { KeySnapshot } from '../../vault/keyring-follower.ts';
+
+/** The data that a vault thread starts with. */
+export interface ThreadData {
+  readonly vault: VaultOptions;
+  readonly connections: number;
+  readonly keys: KeySnapshot;
+  /** The shared memory of a Timeline. */
+  readonly timeline: SharedArrayBuffer;
+}
+
+/** In the place of a policy's tag. */
+export const NO_POLICY = '';
+
+/** A viewer, and the kinds of texts. */
+export interface View {
+  /** Tag of the policy; NO_POLICY: there is none. */
+  readonly policy: string;
+  readonly line: string | null;
+  readonly space: string;
+  /**
+   * One character for each text. A value: the number of its kind in the policy. A token: SCOPED
+   * when its record probably has a scope, which it opens by first. A string costs far less to send
+   * than a text with each text.
+   */
+  readonly marks: string;
+}
+
+/** Marks of tokens. */
+export const SCOPED = 's';
+export const PLAIN = 'p';
+
+/** @returns null for a plain viewer, whose results come without their kind */
+export function viewOfValues(viewer: Viewer, kinds: readonly Kind[]): View | null {
+  return viewOf(viewer, kinds, (kind) => kindMark(kind, viewer.rules));
+}
+
+/** As `viewOfValues`. */
+export function viewOfTokens(viewer: Viewer, kinds: readonly Kind[]): View | null {
+  const isPlain = ({ settings }: Kind) =>
+    viewer.space === DEFAULT_SPACE && settings.name === DEFAULT_KIND;
+  return viewOf(viewer, kinds, (kind) => (isPlain(kind) ? PLAIN : SCOPED));
+}
+
+function viewOf(viewer: Viewer, kinds: readonly Kind[], markOf: (kind: Kind) => string) {
+  if (viewer.isPlain) return null;
+  const { rules, line, space } = viewer;
+  let marks = '';
+  for (const kind of kinds) marks += markOf(kind);
+  return { policy: rules.tag ?? NO_POLICY, line, space, marks };
+}
+
+/** A spread would cost 3 us. */
+export function withMarks({ policy, line, space }: View, marks: string): View {
+  return { policy, line, space, marks };
+}
+
+/** A question to a vault thread. Its texts are distinct, together with their marks. */
+export type Question = (
+  | {
+      readonly operation: 'tokenize' | 'lookup';
+      readonly texts: readonly Value[];
+      readonly terms: TokenTerms;
+    }
+  | { readonly operation: 'detokenize' | 'sizes'; readonly texts: readonly Token[] }
+  | { readonly operation: 'accept'; readonly texts: readonly string[] }
+) & {
+  /** null: the whole vault, as without a policy. */
+  readonly view: View | null;
+};
+
+/**
+ * One result for each text, in order: a token, a value or its size. undefined: an unknown token;
+ * null: a forgotten one, or a text that is no value.
+ */
+export type Results = readonly (Token | Value | number | null | undefined)[];
+
+export interface Call {
+  readonly id: number;
+  readonly question: Question;
+  /** Upper bound of the values' bytes; 0 for `sizes`. */
+  readonly bytes: number;
+  /** A time of monotonicMs. Each piece of a large call gets its own deadline when it starts. */
+  readonly deadlineMs: number;
+}
+
+/** A message to a thread: packed calls, newer keys, a newer policy, or the request to reconnect. */
+export type ToThread = readonly Part[] | KeySnapshot | NewPolicy | 'reconnect';
+
+export interface NewPolicy {
+  readonly policy: Policy;
+}
+
+/** A message from a thread besides results: failed calls, and counts for metrics. */
+export type Report =
+  | { readonly id: number; readonly failure: Failure }
+  | { readonly batch: 'insert' | 'find'; readonly records: number }
+  | { readonly damaged: number }
+  | { readonly wantsKeys: true };
+
+/**
+ * Messages are flat arrays. To clone and read a call and its results takes 1.3 us each as arrays,
+ * and 3.6 us as objects.
+ */
+export type Part = string | number | null | undefined;
+
+type Name = TokenMode | Exclude<Question['operation'], 'tokenize'>;
+
+export function packCall(call: Call, parts: Part[]): void {
+  const { id, question, bytes, deadlineMs } = call;
+  const { operation, texts, view } = question;
+  const terms = 'terms' in question ? question.terms : undefined;
+  parts.push(id, operation === 'tokenize' ? terms!.token_mode : operation);
+  parts.push(terms?.time_to_live_s ?? null, bytes, deadlineMs);
+  if (view === null) parts.push(null);
+  else parts.push(view.policy, view.line, view.space, view.marks);
+  parts.push(texts.length);
+  for (const text of texts) parts.push(text);
+}
+
+export function unpackCalls(parts: readonly Part[]): Call[] {
+  const calls: Call[] = [];
+  for (let at = 0; at < parts.length; ) {
+    const id = parts[at++] as number;
+    const name = parts[at++] as Name;
+    const timeToLiveS = parts[at++] as number | null;
+    const bytes = parts[at++] as number;
+    const deadlineMs = parts[at++] as number;
+    const policy = parts[at++] as string | null;
+    const view = policy === null ? null : viewAt(policy, parts, at);
+    if (view !== null) at += 3;
+    const count = parts[at++] as number;
+    const texts = parts.slice(at, at + count) as string[];
+    at += count;
+    calls.push({ id, question: questionOf(name, timeToLiveS, view, texts), bytes, deadlineMs });
+  }
+  return calls;
+}
+
+function viewAt(policy: string, parts: readonly Part[], at: number): View {
+  const [line, space, marks] = [parts[at], parts[at + 1], parts[at + 2]];
+  return { policy, line: line as string | null, space: space as string, marks: marks as string };
+}
+
+function questionOf(
+  name: Name,
+  timeToLiveS: number | null,
+  view: View | null,
+  texts: readonly string[],
+): Question {
+  if (name === 'accept') return { operation: name, texts, view };
+  if (name === 'detokenize' || name === 'sizes')
+    return { operation: name, texts: texts as Token[], view };
+  const isLookup = name === 'lookup';
+  const terms: TokenTerms = {
+    token_mode: isLookup ? 'deterministic' : name,
+    time_to_live_s: timeToLiveS,
+  };
+  const operation = isLookup ? name : 'tokenize';
+  return { operation, texts: texts as Value[], terms, view };
+}
+
+export function packResults(id: number, results: Results, parts: (Part | Report)[]): void {
+  parts.push(id, results.length);
+  for (const result of results) parts.push(result);
+}
+
+/** Unpacks what packResults packed, and the reports between the results. */
+export function unpackReports(
+  parts: readonly (Part | Report)[],
+  onResults: (id: number, results: Results) => void,
+  onReport: (report: Report) => void,
+): void {
+  for (let at = 0; at < parts.length; ) {
+    const id = parts[at++];
+    if (typeof id !== 'number') {
+      onReport(id as Report);
+      continue;
+    }
+    const count = parts[at++] as number;
+    onResults(id, parts.slice(at, at + count) as Results);
+    at += count;
+  }
+}
+
+/** The mark of a value. */
+export function kindMark(kind: Kind, { kinds }: PolicyRules): string {
+  return String.fromCharCode(kinds.indexOf(kind) + 1);
+}
+
+/** The kind with this mark. */
+export function markedKind(marks: string, index: number, { kinds }: PolicyRules): Kind {
+  return kinds[marks.charCodeAt(index) - 1]!;
+}
+
+/** No mark: the name of the kind follows, up to NAME_END. No name contains that. */
+const NAMED = '\0';
+const NAME_END = '\n';
+
+/** What stands before a value for its kind, so that both are one text. */
+export function kindPrefix(name: string, rules: PolicyRules): string {
+  return rules.has(name) ? kindMark(rules.kind(name), rules) : NAMED + name + NAME_END;
+}
+
+/** What stands in the place of a value that the caller may not see. */
+export function hiddenKind(name: string): Value {
+  return (NAMED + name) as Value;
+}
+
+/** A value with its kind; null: the viewer may not see it. */
+export interface KindValue {
+  readonly kind: string;
+  readonly value: Value | null;
+}
+
+export function splitKind(text: string, rules: PolicyRules): KindValue {
+  const code = text.charCodeAt(0);
+  if (code !== 0)
+    return { kind: markedKind(text, 0, rules).settings.name, value: text.slice(1) as Value };
+  const end = text.indexOf(NAME_END);
+  if (end === -1) return { kind: text.slice(1), value: null };
+  return { kind: text.slice(1, end), value: text.slice(end + 1) as Value };
+}
+
+/** An error in a form that can be cloned between threads. */
+export interface Failure {
+  readonly callerCode?: CallerErrorCode;
+  readonly retryAfterS?: number | undefined;
+  readonly reason?: InternalReason;
+  /** SQLSTATE or errno name of the cause, for the log. */
+  readonly causeCode?: string | undefined;
+}
+
+export function failureOf(error: unknown): Failure {
+  if (error instanceof CallerError) {
+    return { callerCode: error.code, retryAfterS: error.retryAfterS };
+  }
+  const causeCode = errorCode(error) ?? errorCode((error as Error).cause);
+  return { reason: error instanceof InternalError ? error.reason : 'unexpected', causeCode };
+}
+
+export function errorOf(failure: Failure): Error {
+  const { callerCode, retryAfterS, reason = 'unexpected', causeCode } = failure;
+  if (callerCode !== undefined) return new CallerError(callerCode, '', retryAfterS);
+  const cause = Object.assign(new Error('in the vault thread'), { code: causeCode });
+  return new InternalError(reason, { cause });
+}
+
+/**
+ * Sends all parts of one turn of the event loop as one message, because a message costs more than a
+ * call.
+ */
+export class Outbox<T> {
+  readonly #post: (parts: T[]) => void;
+  #parts: T[] = [];
+
+  constructor(post: (parts: T[]) => void) {
+    this.#post = post;
+  }
+
+  put(part: T): void {
+    this.due().push(part);
+  }
+
+  /** The message to send at the end of this turn. The caller must add at least one part. */
+  due(): T[] {
+    if (this.#parts.length === 0) setImmediate(this.#send);
+    return this.#parts;
+  }
+
+  readonly #send = (): void => {
+    const parts = this.#parts;
+    this.#parts = [];
+    this.#post(parts);
+  };
+}

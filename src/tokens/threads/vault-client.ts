@@ -1,0 +1,309 @@
+import { Worker } from 'node:worker_threads';
+import type { TokenTerms } from '../../client-settings.ts';
+import { CallerError } from '../../errors.ts';
+import type { Kind } from '../../policy/rules.ts';
+import type { Viewer } from '../../policy/viewer.ts';
+import { monotonicMs, REQUEST_PATIENCE_MS } from '../../timeouts.ts';
+import { DEFAULT_KIND, type Token, type Value } from '../../types.ts';
+import type { KeySnapshot } from '../../vault/keyring-follower.ts';
+import { CONTROL_CONNECTIONS } from '../../vault/pools.ts';
+import { mostValueBytes } from '../value-bytes.ts';
+import {
+  errorOf,
+  type KindValue,
+  type NewPolicy,
+  Outbox,
+  type Part,
+  packCall,
+  type Question,
+  type Report,
+  type Results,
+  splitKind,
+  type ThreadData,
+  unpackReports,
+  viewOfTokens,
+  viewOfValues,
+} from './messages.ts';
+import { isPiece, piecesOf, withTexts } from './pieces.ts';
+import { QueueDelay } from './queue-delay.ts';
+
+/**
+ * Beyond either bound, calls get 503. The bounds are about 0.5 s of small requests, or 2 s of large
+ * ones.
+ */
+const MAX_PENDING_CALLS = 5_000;
+const MAX_PENDING_TEXTS = 100_000;
+/** To accept a text takes as long as to seal so many bytes, at most. */
+const ACCEPT_BYTES = 16_384;
+const THREAD = new URL('./vault-thread.js', import.meta.url);
+
+/** Decides whether tokenize may write now, and learns of failed writes. */
+export interface Writes {
+  /** @throws InternalError */
+  check(): void;
+  failed(error: unknown): void;
+}
+
+/** Events of the threads besides answers. */
+export interface ThreadObserver {
+  batch(statement: 'insert' | 'find', records: number): void;
+  damaged(records: number): void;
+  /** A thread lacks a key, or its keys are old. It waits for `renew`. */
+  keysWanted(): void;
+}
+
+interface Thread {
+  readonly worker: Worker;
+  readonly outbox: Outbox<Part>;
+  pendingTexts: number;
+}
+
+interface Pending {
+  readonly thread: Thread;
+  readonly texts: number;
+  readonly resolve: (results: Results) => void;
+  readonly reject: (error: Error) => void;
+}
+
+export type { KindValue };
+
+/** What a token stands for. undefined: it is unknown; null: it is forgotten or expired. */
+export type FoundValue = KindValue | null | undefined;
+
+/** Texts with the kind of each; a plain viewer needs no kinds. */
+export interface Texts<Text extends string> {
+  readonly texts: readonly Text[];
+  readonly kinds: readonly Kind[];
+}
+
+/** For a request that starts now: a time of monotonicMs. */
+export function requestDeadline(): number {
+  return monotonicMs() + REQUEST_PATIENCE_MS;
+}
+
+/**
+ * Runs calls in two vault threads, off the event loop that serves HTTP (docs/decisions/0008). Small
+ * calls share the first thread, so that they fill its statements together. Large calls are cut into
+ * pieces, and each piece goes to the less busy thread.
+ */
+export class VaultClient {
+  readonly #first: Thread;
+  readonly #second: Thread;
+  readonly #writes: Writes;
+  readonly #observer: ThreadObserver;
+  readonly #ending: string;
+  /** Measures small calls only. Large calls run beside them. */
+  readonly #delay = new QueueDelay(performance.now());
+  /** Calls without an answer, pieces counted one by one. */
+  readonly #pending = new Map<number, Pending>();
+  #lastId = 0;
+  #isClosing = false;
+
+  /** @param data its connections are shared by the threads */
+  constructor(data: Omit<ThreadData, 'connections'>, writes: Writes, observer: ThreadObserver) {
+    this.#writes = writes;
+    this.#observer = observer;
+    this.#ending = `_${data.vault.token_suffix}`;
+    const connections = data.vault.databaseConnections - CONTROL_CONNECTIONS;
+    const ofSecond = Math.floor(connections / 2);
+    this.#first = this.#start({ ...data, connections: connections - ofSecond });
+    this.#second = this.#start({ ...data, connections: ofSecond });
+  }
+
+  /**
+   * Returns one token for each value, in order. All records are durable when the promise resolves.
+   * Equal values of a kind in a call share a token.
+   * @throws InternalError, or CallerError overloaded
+   */
+  async tokenize(
+    { texts, kinds }: Texts<Value>,
+    terms: TokenTerms,
+    viewer: Viewer,
+    deadlineMs?: number,
+  ): Promise<readonly Token[]> {
+    this.#writes.check();
+    try {
+      const view = viewOfValues(viewer, kinds);
+      const asked = { operation: 'tokenize', texts, terms, view } as const;
+      return (await this.#ask(asked, ({ length }) => length, deadlineMs)) as readonly Token[];
+    } catch (error) {
+      this.#writes.failed(error);
+      throw error;
+    }
+  }
+
+  /** See Tokenizer.lookup. @throws as tokenize */
+  lookup(
+    { texts, kinds }: Texts<Value>,
+    terms: TokenTerms,
+    viewer: Viewer,
+    deadlineMs?: number,
+  ): Promise<readonly (Token | null)[]> {
+    const view = viewOfValues(viewer, kinds);
+    const asked = { operation: 'lookup', texts, terms, view } as const;
+    return this.#ask(asked, ({ length }) => length, deadlineMs) as Promise<(Token | null)[]>;
+  }
+
+  /**
+   * The values of tokens, in order: see Detokenizer.detokenize.
+   * @param kinds the kinds that the tokens probably have
+   * @param sizes byte lengths of the values, if known
+   * @param deadlineMs from requestDeadline, if the request has already made a call
+   * @throws as tokenize
+   */
+  async detokenize(
+    { texts, kinds }: Texts<Token>,
+    viewer: Viewer,
+    sizes?: readonly number[],
+    deadlineMs?: number,
+  ): Promise<readonly FoundValue[]> {
+    const byToken = sizes && new Map<string, number>(texts.map((token, i) => [token, sizes[i]!]));
+    const weigh = (token: string) =>
+      byToken ? byToken.get(token)! : mostValueBytes(token, !viewer.isPlain, this.#ending);
+    const view = viewOfTokens(viewer, kinds);
+    const asked = { operation: 'detokenize', texts, view } as const;
+    const results = (await this.#ask(asked, weigh, deadlineMs)) as (Value | null | undefined)[];
+    const withKind = (text: Value) =>
+      view === null ? { kind: DEFAULT_KIND, value: text } : splitKind(text, viewer.rules);
+    return results.map((one) => (typeof one === 'string' ? withKind(one) : one));
+  }
+
+  /**
+   * The values of texts as their kinds accept them; null: refused.
+   * @throws as tokenize
+   */
+  accept(
+    { texts, kinds }: Texts<string>,
+    viewer: Viewer,
+    deadlineMs: number,
+  ): Promise<readonly (Value | null)[]> {
+    const asked = { operation: 'accept', texts, view: viewOfValues(viewer, kinds) } as const;
+    return this.#ask(asked, () => ACCEPT_BYTES, deadlineMs) as Promise<(Value | null)[]>;
+  }
+
+  /**
+   * See Detokenizer.sizes.
+   * @throws as tokenize
+   */
+  async sizes(
+    { texts, kinds }: Texts<Token>,
+    viewer: Viewer,
+    deadlineMs?: number,
+  ): Promise<readonly (number | null | undefined)[]> {
+    const asked = { operation: 'sizes', texts, view: viewOfTokens(viewer, kinds) } as const;
+    return (await this.#ask(asked, () => 0, deadlineMs)) as (number | null | undefined)[];
+  }
+
+  /** Passes newer keys, or the policy that later calls name, to the threads. */
+  renew(news: KeySnapshot | NewPolicy): void {
+    for (const { worker } of [this.#first, this.#second]) worker.postMessage(news);
+  }
+
+  /**
+   * Replaces the connections of the threads. After the database was unsafe, sessions keep the
+   * unsafe settings that they began with.
+   */
+  reconnect(): void {
+    for (const { worker } of [this.#first, this.#second]) worker.postMessage('reconnect');
+  }
+
+  /** Whether a call that arrives now would wait so long that refusing it is better. */
+  isOverloaded(nowMs: number): boolean {
+    return this.#delay.isTooLong(nowMs);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    await Promise.all([this.#first.worker.terminate(), this.#second.worker.terminate()]);
+  }
+
+  #start(data: ThreadData): Thread {
+    const worker = new Worker(THREAD, { workerData: data, execArgv: [] });
+    const onResults = (id: number, results: Results) => this.#end(id).resolve(results);
+    const onReport = (report: Report) => this.#take(report);
+    worker.on('message', (parts: (Part | Report)[]) => unpackReports(parts, onResults, onReport));
+    // Rethrown to end the process: it is useless now, and a supervisor can restart it.
+    worker.on('error', (error) => {
+      throw error;
+    });
+    worker.on('exit', () => {
+      if (!this.#isClosing) throw new Error('a vault thread ended');
+    });
+    return { worker, outbox: new Outbox((parts) => worker.postMessage(parts)), pendingTexts: 0 };
+  }
+
+  /** @param weigh the most bytes that the value of a text can have */
+  async #ask(
+    question: Question,
+    weigh: (text: string) => number,
+    deadlineMs = requestDeadline(),
+  ): Promise<Results> {
+    const { texts, view } = question;
+    if (this.#isFull(texts.length)) throw new CallerError('overloaded', '', 1);
+    if (new Set<string>(texts).size === texts.length)
+      return this.#askDistinct(question, weigh, deadlineMs);
+    const keys = view === null ? texts : texts.map((text, i) => view.marks[i] + text);
+    const indexes = new Map(keys.map((key, i) => [key, i]));
+    const asked = withTexts(question, [...indexes.values()]);
+    const results = await this.#askDistinct(asked, weigh, deadlineMs);
+    const byKey = new Map([...indexes.keys()].map((key, i) => [key, results[i]]));
+    return keys.map((key) => byKey.get(key));
+  }
+
+  async #askDistinct(
+    question: Question,
+    weigh: (text: string) => number,
+    deadlineMs: number,
+  ): Promise<Results> {
+    const { texts } = question;
+    let bytes = 0;
+    for (const text of texts) bytes += weigh(text);
+    if (isPiece(texts.length, bytes)) {
+      const results = piecesOf(question, weigh).map(([piece, bytesOfPiece]) =>
+        this.#call(this.#lessBusy(), piece, bytesOfPiece, deadlineMs),
+      );
+      return (await Promise.all(results)).flat();
+    }
+    this.#delay.begin(performance.now());
+    try {
+      return await this.#call(this.#first, question, bytes, deadlineMs);
+    } finally {
+      this.#delay.end(performance.now());
+    }
+  }
+
+  #call(thread: Thread, question: Question, bytes: number, deadlineMs: number): Promise<Results> {
+    return new Promise((resolve, reject) => {
+      const id = ++this.#lastId;
+      const texts = question.texts.length;
+      this.#pending.set(id, { thread, texts, resolve, reject });
+      thread.pendingTexts += texts;
+      packCall({ id, question, bytes, deadlineMs }, thread.outbox.due());
+    });
+  }
+
+  #take(report: Report): void {
+    if ('batch' in report) this.#observer.batch(report.batch, report.records);
+    else if ('damaged' in report) this.#observer.damaged(report.damaged);
+    else if ('wantsKeys' in report) this.#observer.keysWanted();
+    else this.#end(report.id).reject(errorOf(report.failure));
+  }
+
+  #end(id: number): Pending {
+    const pending = this.#pending.get(id)!;
+    this.#pending.delete(id);
+    pending.thread.pendingTexts -= pending.texts;
+    return pending;
+  }
+
+  #lessBusy(): Thread {
+    return this.#first.pendingTexts < this.#second.pendingTexts ? this.#first : this.#second;
+  }
+
+  /** A call is accepted when no other is pending, however large: its size has its own limit. */
+  #isFull(texts: number): boolean {
+    if (this.#pending.size === 0) return false;
+    const pendingTexts = this.#first.pendingTexts + this.#second.pendingTexts;
+    return pendingTexts + texts > MAX_PENDING_TEXTS || this.#pending.size >= MAX_PENDING_CALLS;
+  }
+}

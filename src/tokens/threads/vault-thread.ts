@@ -1,0 +1,131 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import { Unavailable } from '../../errors.ts';
+import { Timeline } from '../../store/primary.ts';
+import { RecordStore } from '../../store/records.ts';
+import { monotonicMs, REQUEST_PATIENCE_MS, statementDeadline } from '../../timeouts.ts';
+import { LeasedKeyring } from '../../vault/leased-keyring.ts';
+import { openPool } from '../../vault/pools.ts';
+import { Detokenizer } from '../detokenizer.ts';
+import { Tokenizer } from '../tokenizer.ts';
+import {
+  type Call,
+  failureOf,
+  Outbox,
+  type Part,
+  packResults,
+  type Report,
+  type Results,
+  type ThreadData,
+  type ToThread,
+  unpackCalls,
+} from './messages.ts';
+import { isPiece } from './pieces.ts';
+import { ThreadRules } from './thread-rules.ts';
+
+/**
+ * Entry point of a vault thread: tokenizes and detokenizes on its own database connections, off the
+ * event loop that serves HTTP.
+ * Small calls start when they arrive. One piece of a large call starts in each turn of the event
+ * loop, so small calls wait for one piece at most.
+ */
+
+/** When a running piece finds the database away, pieces that have waited this long fail with it. */
+const STALLED_AFTER_MS = 1_000;
+/** More pieces would only delay small calls that wait for a statement. */
+const MAX_PIECES_UNDER_WAY = 8;
+
+const data = workerData as ThreadData;
+const outbox = new Outbox<Part | Report>((parts) => parentPort!.postMessage(parts));
+const onDamaged = (damaged: number) => outbox.put({ damaged });
+const keys = new LeasedKeyring(data.keys, () => outbox.put({ wantsKeys: true }));
+const pool = openPool(data.vault, data.connections, new Timeline(data.timeline));
+const records = new RecordStore(pool, {
+  patienceMs: REQUEST_PATIENCE_MS,
+  onBatch: (batch, count) => outbox.put({ batch, records: count }),
+});
+const tokenizer = new Tokenizer(records, keys, data.vault.token_suffix, onDamaged);
+const detokenizer = new Detokenizer(records, keys, onDamaged);
+const rules = new ThreadRules();
+
+/** Waiting pieces, with their time of arrival. */
+const pieces: { readonly call: Call; readonly sinceMs: number }[] = [];
+let piecesUnderWay = 0;
+let isPieceDue = false;
+
+parentPort!.on('message', (message: ToThread) => {
+  if (message === 'reconnect') return pool.reconnect();
+  if (!isCalls(message))
+    return 'policy' in message ? rules.add(message.policy) : keys.take(message);
+  const sinceMs = performance.now();
+  for (const call of unpackCalls(message)) {
+    if (isPiece(call.question.texts.length, call.bytes)) pieces.push({ call, sinceMs });
+    else void answer(call);
+  }
+  beginPieceSoon();
+});
+
+function isCalls(message: Exclude<ToThread, string>): message is readonly Part[] {
+  return Array.isArray(message);
+}
+
+function beginPieceSoon(): void {
+  if (isPieceDue || pieces.length === 0 || piecesUnderWay >= MAX_PIECES_UNDER_WAY) return;
+  isPieceDue = true;
+  setImmediate(beginPiece);
+}
+
+function beginPiece(): void {
+  isPieceDue = false;
+  piecesUnderWay++;
+  const deadlineMs = monotonicMs() + REQUEST_PATIENCE_MS;
+  void answer({ ...pieces.shift()!.call, deadlineMs }).then((error) => {
+    piecesUnderWay--;
+    if (error instanceof Unavailable) failStalled(error);
+    beginPieceSoon();
+  });
+  beginPieceSoon();
+}
+
+/**
+ * Fails old pieces when the database is away. The deadline of a piece begins only when it starts,
+ * eight at a time, so queued pieces would wait many times that long.
+ */
+function failStalled(error: Unavailable): void {
+  const stalledBeforeMs = performance.now() - STALLED_AFTER_MS;
+  while (pieces.length > 0 && pieces[0]!.sinceMs < stalledBeforeMs)
+    outbox.put({ id: pieces.shift()!.call.id, failure: failureOf(error) });
+}
+
+/** Resolves to the error of the call, or to undefined. */
+async function answer(call: Call): Promise<unknown> {
+  try {
+    packResults(call.id, await resultsOf(call), outbox.due());
+    return undefined;
+  } catch (error) {
+    outbox.put({ id: call.id, failure: failureOf(error) });
+    return error;
+  }
+}
+
+function resultsOf(call: Call): Promise<Results> {
+  // performance.now() of this thread differs from that of the caller's thread.
+  const byMs = statementDeadline(performance.now() + call.deadlineMs - monotonicMs());
+  const { bytes, question } = call;
+  const { view } = question;
+  switch (question.operation) {
+    case 'tokenize':
+      if (view === null) return tokenizer.tokenize(question.texts, question.terms, byMs);
+      return tokenizer.tokenize(question.texts, rules.termsOf(question.terms, view), byMs);
+    case 'lookup':
+      if (view === null) return tokenizer.lookup(question.texts, question.terms, byMs);
+      return tokenizer.lookup(question.texts, rules.termsOf(question.terms, view), byMs);
+    case 'detokenize': {
+      const visibility = view === null ? undefined : rules.visibility(view);
+      return detokenizer.detokenize(question.texts, bytes, byMs, visibility);
+    }
+    case 'accept':
+      return Promise.resolve(rules.accepted(question.texts, view!));
+    case 'sizes':
+      return detokenizer.sizes(question.texts, byMs, view?.space);
+  }
+}

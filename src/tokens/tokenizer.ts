@@ -1,0 +1,284 @@
+import type { TokenTerms } from '../client-settings.ts';
+import type { Draws, Keyring, OpenedAlias } from '../crypto/keyring.ts';
+import type { Scope } from '../crypto/scope.ts';
+import { InternalError, Unavailable } from '../errors.ts';
+import type { Kind } from '../shape/kind.ts';
+import { drawToken } from '../shape/token.ts';
+import type { NewRecord, StoredRecord } from '../store/record-sql.ts';
+import { outcomeOf, type RecordStore } from '../store/records.ts';
+import { REQUEST_PATIENCE_MS, statementDeadline } from '../timeouts.ts';
+import type {
+  FreshRecord,
+  InsertOutcome,
+  SealedRecord,
+  Token,
+  TokenFingerprint,
+  Value,
+} from '../types.ts';
+import type { LeasedKeyring } from '../vault/leased-keyring.ts';
+import { versionsOf } from './detokenizer.ts';
+import { RecentlyOpened, RecentlyStored } from './recently-stored.ts';
+
+/** How tokens are made of values. Without a kind: as without a policy. */
+export interface ValueTerms extends TokenTerms {
+  readonly kind?: Kind;
+  readonly scope?: Scope | undefined;
+}
+
+/** A value with the token drawn for it. */
+interface Draft {
+  readonly value: Value;
+  readonly terms: ValueTerms;
+  readonly source: Draws;
+  readonly draw: number;
+  readonly token: Token;
+  readonly token_fingerprint: TokenFingerprint;
+  /** Whether the token came from another vault, with an alias at that draw. */
+  readonly isImported?: boolean;
+}
+
+/** What a stored record has: the value of its draft, an imported token, or neither. */
+type Held = 'value' | 'damaged' | OpenedAlias;
+
+/**
+ * The next step for a draft: nothing, draw another token, store it again, or take the token of an
+ * alias.
+ */
+type Step = 'done' | 'draw' | 'store' | OpenedAlias;
+
+/** Replaces values with tokens. */
+export class Tokenizer {
+  readonly #records: RecordStore;
+  readonly #keys: LeasedKeyring;
+  readonly #keyring: Keyring;
+  readonly #suffix: string;
+  readonly #onDamaged: (records: number) => void;
+  readonly #recent = new RecentlyStored();
+  readonly #opened = new RecentlyOpened();
+
+  /** @param onDamaged called with the number of stored records that did not open */
+  constructor(
+    records: RecordStore,
+    keys: LeasedKeyring,
+    suffix: string,
+    onDamaged: (records: number) => void,
+  ) {
+    this.#records = records;
+    this.#onDamaged = onDamaged;
+    this.#keys = keys;
+    this.#keyring = keys.keyring;
+    this.#suffix = suffix;
+  }
+
+  /**
+   * Returns one token for each value, in order. When it resolves, all records are durable and open
+   * with the keyring, and none expires before its time to live from this call.
+   * @param values distinct values
+   * @param terms of all values, or of each
+   * @param deadlineMs a performance.now() time for all statements together
+   * @throws InternalError database_unavailable, key_missing, record_damaged or
+   * token_space_exhausted; CallerError overloaded
+   */
+  async tokenize(
+    values: readonly Value[],
+    terms: ValueTerms | readonly ValueTerms[],
+    deadlineMs = performance.now() + REQUEST_PATIENCE_MS,
+  ): Promise<readonly Token[]> {
+    const drafts = values.map((value, i) => this.#first(value, isEach(terms) ? terms[i]! : terms));
+    let pending = drafts.map((_, i) => i);
+    while (pending.length > 0) {
+      const asked = pending.map((i) => drafts[i]!);
+      const outcomes = await this.#store(asked, deadlineMs);
+      const steps = await this.#checked(asked, outcomes, deadlineMs);
+      for (const [at, i] of pending.entries()) {
+        drafts[i] = this.#next(drafts[i]!, steps[at]!);
+      }
+      pending = pending.filter((_, at) => steps[at] !== 'done');
+      if (pending.length > 0 && performance.now() >= deadlineMs)
+        throw new Unavailable(new Error('no time to draw or store again'));
+    }
+    return drafts.map((draft) => draft.token);
+  }
+
+  /**
+   * Returns the token that each value has, in order; null without one. Stores nothing.
+   * @param values distinct values, with deterministic terms
+   * @throws InternalError as tokenize
+   */
+  async lookup(
+    values: readonly Value[],
+    terms: ValueTerms | readonly ValueTerms[],
+    deadlineMs: number,
+  ): Promise<readonly (Token | null)[]> {
+    const found: (Token | null)[] = values.map(() => null);
+    const drafts = values.map((value, i) => this.#first(value, isEach(terms) ? terms[i]! : terms));
+    for (let pending = drafts.map((_, i) => i); pending.length > 0; ) {
+      const stored = await this.#records.findDurable(
+        pending.map((i) => drafts[i]!.token_fingerprint),
+        statementDeadline(deadlineMs),
+      );
+      const others: number[] = [];
+      for (const [at, i] of pending.entries()) {
+        const row = stored[at];
+        const step = row && (await this.#stepAt(drafts[i]!, row, deadlineMs));
+        if (step === 'done') found[i] = drafts[i]!.token;
+        else if (step !== undefined) {
+          drafts[i] = this.#next(drafts[i]!, step);
+          others.push(i);
+        }
+      }
+      pending = others;
+    }
+    return found;
+  }
+
+  /** What a look-up does at a stored record. undefined: the value was removed. */
+  async #stepAt(
+    draft: Draft,
+    { record, leftS }: StoredRecord,
+    deadlineMs: number,
+  ): Promise<Step | undefined> {
+    // The token of another value: this value may have a later draw.
+    if (record.value_fingerprint !== draft.source.value_fingerprint) return 'draw';
+    if (!((leftS ?? 1) > 0)) return undefined;
+    const isKeyringKnown = await this.#keys.readyToOpen([record.key_version], deadlineMs);
+    const held = this.#held(record, draft);
+    if (held !== 'damaged') return stepOf(record, held);
+    this.#onDamaged(1);
+    throw new InternalError(isKeyringKnown ? 'record_damaged' : 'key_missing');
+  }
+
+  /** Looks recently stored values up first, which saves the seal and the write. */
+  async #store(drafts: readonly Draft[], deadlineMs: number): Promise<readonly InsertOutcome[]> {
+    const fingerprints = drafts.map((draft) => draft.token_fingerprint);
+    if (!fingerprints.every((fingerprint) => this.#recent.has(fingerprint)))
+      return this.#insert(drafts, deadlineMs);
+    const stored = await this.#records.findDurable(fingerprints, statementDeadline(deadlineMs));
+    const outcomes = drafts.map(({ source, terms }, i) =>
+      outcomeOf(stored[i], source.value_fingerprint, terms.time_to_live_s),
+    );
+    // Rarely some are not there: removed, about to expire, or another fingerprint looked the same.
+    const areThere = outcomes.every((one) => one !== undefined);
+    return areThere ? outcomes : this.#insert(drafts, deadlineMs);
+  }
+
+  async #insert(drafts: readonly Draft[], deadlineMs: number): Promise<readonly InsertOutcome[]> {
+    if (!this.#keys.isLeased()) await this.#keys.readyToSeal(deadlineMs);
+    const records = drafts.map((draft) => leased(this.#seal(draft), draft.terms));
+    const outcomes = await this.#records.insert(records, null, statementDeadline(deadlineMs));
+    if (outcomes.includes('key_retired'))
+      await this.#keys.readyToSealAfter(records[0]!.key_id, deadlineMs);
+    for (const { token_fingerprint: tokenFingerprint } of drafts)
+      this.#recent.add(tokenFingerprint);
+    return outcomes;
+  }
+
+  /** Opens each record that was already stored. Replaces a record that does not open. */
+  async #checked(
+    drafts: readonly Draft[],
+    outcomes: readonly InsertOutcome[],
+    deadlineMs: number,
+  ): Promise<readonly Step[]> {
+    const unproved = outcomes.filter((one) => typeof one === 'object' && !this.#opensStill(one));
+    if (unproved.length === 0) return outcomes.map((outcome) => stepOf(outcome, 'value'));
+    const versions = versionsOf(unproved as SealedRecord[]);
+    const isKeyringKnown = await this.#keys.readyToOpen(versions, deadlineMs);
+    const held = outcomes.map((one, i) =>
+      typeof one === 'object' ? this.#held(one, drafts[i]!) : 'value',
+    );
+    const dead = outcomes.flatMap((old, i) =>
+      typeof old === 'object' && held[i] === 'damaged' ? [{ old, ...drafts[i]! }] : [],
+    );
+    if (dead.length > 0) await this.#mend(dead, isKeyringKnown, deadlineMs);
+    return outcomes.map((outcome, i) => stepOf(outcome, held[i]!));
+  }
+
+  /** Whether the same bytes opened before, with a key that the keyring still has. */
+  #opensStill(record: SealedRecord): boolean {
+    return this.#keyring.hasVersion(record.key_version) && this.#opened.has(record);
+  }
+
+  #held(record: SealedRecord, { value, terms, isImported }: Draft): Held {
+    if (this.#opensStill(record)) return 'value';
+    const opened = this.#keyring.open(record, terms.scope !== undefined);
+    // No alias leads to an alias.
+    if ('alias' in opened) return isImported ? 'damaged' : opened;
+    const isSame = 'value' in opened && opened.value === value && opened.scope === terms.scope;
+    if (isSame) this.#opened.add(record);
+    return isSame ? 'value' : 'damaged';
+  }
+
+  /** Seals the values again and replaces the damaged rows. */
+  async #mend(
+    dead: readonly (Draft & { readonly old: SealedRecord })[],
+    isKeyringKnown: boolean,
+    deadlineMs: number,
+  ): Promise<void> {
+    // The key may be new: another process may still open this record.
+    if (!isKeyringKnown) throw new InternalError('key_missing');
+    if (performance.now() >= deadlineMs) throw new InternalError('record_damaged');
+    await this.#keys.readyToSeal(deadlineMs);
+    const replacements = dead.map((draft) => ({ old: draft.old, fresh: this.#seal(draft) }));
+    const mended = await this.#records.mend(replacements, statementDeadline(deadlineMs));
+    this.#onDamaged(mended);
+    // Another process replaced it first, or the key version was retired and there is a newer one.
+    if (mended < dead.length) await this.#keys.lookAgain(deadlineMs);
+  }
+
+  #seal(draft: Draft): FreshRecord {
+    const { value, token_fingerprint: tokenFingerprint, source, terms, token, isImported } = draft;
+    const { value_fingerprint: valueFingerprint } = source;
+    const imported = isImported ? token : undefined;
+    return this.#keyring.seal(value, tokenFingerprint, valueFingerprint, terms.scope, imported);
+  }
+
+  #first(value: Value, terms: ValueTerms): Draft {
+    const isRandom = terms.token_mode === 'random';
+    const source = isRandom
+      ? this.#keyring.randomDraws()
+      : this.#keyring.deterministicDraws(value, terms.scope);
+    return this.#draft(value, terms, source, 0);
+  }
+
+  #next(draft: Draft, step: Step): Draft {
+    if (step === 'draw') return this.#redraw(draft);
+    return typeof step === 'object' ? this.#imported(draft, step.alias) : draft;
+  }
+
+  /** The draft with the token that its value came with. If that is taken, the next draw follows. */
+  #imported(draft: Draft, token: Token): Draft {
+    const { spaceBytes } = draft.terms.scope ?? {};
+    const tokenFingerprint = this.#keyring.tokenFingerprint(token, spaceBytes);
+    return { ...draft, token, token_fingerprint: tokenFingerprint, isImported: true };
+  }
+
+  #redraw({ value, terms, source, draw }: Draft): Draft {
+    return this.#draft(value, terms, source, draw + 1);
+  }
+
+  /** @param from the first draw to try; earlier draws belong to other values */
+  #draft(value: Value, terms: ValueTerms, source: Draws, from: number): Draft {
+    const { kind, scope } = terms;
+    const drawn = kind
+      ? kind.drawToken(value, this.#suffix, source.draws, from)
+      : drawToken(value, this.#suffix, source.draws, from);
+    if (drawn === undefined) throw new InternalError('token_space_exhausted');
+    const tokenFingerprint = this.#keyring.tokenFingerprint(drawn.token, scope?.spaceBytes);
+    return { value, terms, source, ...drawn, token_fingerprint: tokenFingerprint };
+  }
+}
+
+function leased(record: FreshRecord, { time_to_live_s: timeToLiveS }: ValueTerms): NewRecord {
+  return timeToLiveS === null ? record : { ...record, time_to_live_s: timeToLiveS };
+}
+
+function isEach(terms: ValueTerms | readonly ValueTerms[]): terms is readonly ValueTerms[] {
+  return Array.isArray(terms);
+}
+
+/** @param held in a stored record; a replaced record is stored, and so checked, again */
+function stepOf(outcome: InsertOutcome, held: Held): Step {
+  if (outcome === 'collision') return 'draw';
+  if (outcome === 'key_retired' || held === 'damaged') return 'store';
+  return held === 'value' ? 'done' : held;
+}

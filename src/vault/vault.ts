@@ -1,0 +1,174 @@
+import { Keyring } from '../crypto/keyring.ts';
+import { openedTwice } from '../embedded/owner.ts';
+import { OperatorError } from '../errors.ts';
+import { isNamed, kekSourceOf, readAhead } from '../kek/kek-source.ts';
+import type { VaultOptions } from '../options.ts';
+import { ApiKeyStore, ApiKeyUseStore } from '../store/api-keys.ts';
+import { ClientStore } from '../store/clients.ts';
+import { demandNothingForeign } from '../store/ownership.ts';
+import { PolicyStore } from '../store/policies.ts';
+import type { Pool } from '../store/pool.ts';
+import { Timeline } from '../store/primary.ts';
+import { grantRights, type RolePurpose } from '../store/rights.ts';
+import { demandNewest, distribute, migrate } from '../store/schema.ts';
+import { type ServerFacts, serverFacts } from '../store/server.ts';
+import { WrappedKeyStore } from '../store/wrapped-keys.ts';
+import { commandDeadline, migrationDeadline, openDeadline } from '../timeouts.ts';
+import type { Durable } from '../types.ts';
+import { type OpenedKey, openKeys } from './open-keys.ts';
+import {
+  HEALTH_CONNECTIONS,
+  HOUSEKEEPING_CONNECTIONS,
+  KEYS_CONNECTIONS,
+  openPool,
+  type VitalPools,
+} from './pools.ts';
+
+export interface SchemaChanges {
+  /** Names of the applied migrations. */
+  readonly applied: readonly string[];
+  /** Names of the tables distributed over Citus nodes; undefined without Citus. */
+  readonly distributed: readonly string[] | undefined;
+}
+
+/** A role of the database, and whom it is for. */
+export interface GrantedRole {
+  readonly role: string;
+  readonly purpose: RolePurpose;
+}
+
+export interface Vault {
+  /** For commands and housekeeping. */
+  readonly pool: Pool;
+  /** Connections that housekeeping never uses. */
+  readonly vital: VitalPools;
+  readonly timeline: Timeline;
+  readonly keyring: Keyring;
+  readonly clients: ClientStore;
+  readonly apiKeys: ApiKeyStore;
+  readonly apiKeyUses: ApiKeyUseStore;
+  readonly policies: PolicyStore;
+  readonly wrappedKeys: WrappedKeyStore;
+  /** For the vault threads, which have keyrings of their own. */
+  readonly plainKeys: readonly OpenedKey[];
+  readonly schemaChanges: SchemaChanges;
+  close(): Promise<void>;
+}
+
+const OLDEST_POSTGRES = 140_000;
+
+/**
+ * Connects, checks the server, migrates and loads the keys.
+ * @throws OperatorError that says what to do
+ */
+export async function openVault(options: VaultOptions): Promise<Vault> {
+  // Read the KEK before any write, so that a bad source stops the start at once.
+  const made = kekSourceOf(options);
+  const source = isNamed(options.kek) ? await readAhead(made) : made;
+  const timeline = new Timeline();
+  const pool = openPool(options, HOUSEKEEPING_CONNECTIONS, timeline);
+  try {
+    const byMs = options.databaseUrl === undefined ? openDeadline() : commandDeadline();
+    const problems = serverProblems(await serverFacts(pool, byMs), options);
+    if (problems.length > 0) throw new OperatorError(...problems);
+    const schemaChanges = await bringUp(pool);
+    const keys = new WrappedKeyStore(pool);
+    const { token_suffix: tokenSuffix } = options;
+    const plainKeys = await openKeys(keys, source, tokenSuffix, commandDeadline());
+    return vaultOn(options, pool, timeline, plainKeys, schemaChanges);
+  } catch (error) {
+    await pool.end();
+    throw error;
+  }
+}
+
+function vaultOn(
+  options: VaultOptions,
+  pool: Pool,
+  timeline: Timeline,
+  plainKeys: readonly OpenedKey[],
+  schemaChanges: SchemaChanges,
+): Vault {
+  const vital = {
+    health: openPool(options, HEALTH_CONNECTIONS, timeline),
+    keys: openPool(options, KEYS_CONNECTIONS, timeline),
+  };
+  return {
+    pool,
+    vital,
+    timeline,
+    keyring: new Keyring(plainKeys),
+    plainKeys,
+    wrappedKeys: new WrappedKeyStore(pool),
+    clients: new ClientStore(pool),
+    apiKeys: new ApiKeyStore(pool),
+    apiKeyUses: new ApiKeyUseStore(pool),
+    policies: new PolicyStore(pool),
+    schemaChanges,
+    async close() {
+      await Promise.all([pool.end(), vital.health.end(), vital.keys.end()]);
+    },
+  };
+}
+
+/**
+ * Migrates the schema and, if asked, grants rights.
+ * @param roles get the rights for their purposes and no others
+ * @throws OperatorError when a role cannot be limited to these rights
+ */
+export async function migrateVault(
+  options: VaultOptions,
+  roles: readonly GrantedRole[] = [],
+): Promise<Durable<SchemaChanges & { readonly grants: readonly string[] }>> {
+  const pool = openPool(options);
+  try {
+    const changes = await bringUp(pool);
+    const grants: string[] = [];
+    for (const { role, purpose } of roles)
+      grants.push(...(await grantRights(pool, role, purpose, commandDeadline())));
+    return await pool.durably(commandDeadline(), async (query) => {
+      await demandNewest(query);
+      return { ...changes, grants };
+    });
+  } finally {
+    await pool.end();
+  }
+}
+
+async function bringUp(pool: Pool): Promise<SchemaChanges> {
+  const applied = await migrate(pool, migrationDeadline());
+  await demandNothingForeign(pool.queryUntil(commandDeadline()));
+  return { applied, distributed: await distribute(pool, commandDeadline()) };
+}
+
+/**
+ * The result of several transactions that were each durable. Waits once more, for what they have in
+ * common.
+ */
+export async function settled<T>({ pool }: Vault, result: T): Promise<Durable<T>> {
+  return pool.durably(commandDeadline(), async () => result);
+}
+
+/** A loss that no record can reveal; undefined: none is known. */
+export function lossOf({ databaseUrl, dataDir }: VaultOptions): string | undefined {
+  return databaseUrl === undefined ? openedTwice(dataDir) : undefined;
+}
+
+/**
+ * Why a server is unfit for a vault. The embedded database is exempt: it promises no durability.
+ */
+export function serverProblems(facts: ServerFacts, options: VaultOptions): string[] {
+  if (options.databaseUrl === undefined) return [];
+  const problems: string[] = [];
+  if (facts.version_number < OLDEST_POSTGRES) {
+    problems.push(`PostgreSQL is ${facts.version}; Standin needs 14 or newer. Upgrade the server.`);
+  }
+  if (!options.allowUnsafePostgres) {
+    for (const setting of facts.unsafeSettings) {
+      problems.push(
+        `PostgreSQL runs with ${setting}: a crash can lose acknowledged tokens for ever. Turn it on, or set ALLOW_UNSAFE_POSTGRES=true to accept the loss.`,
+      );
+    }
+  }
+  return problems;
+}
