@@ -1,6 +1,9 @@
-import { expect } from 'vitest';
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest';
 import { execute } from '../../src/commands/run.ts';
-import { type Ended, environmentOf, type Place, runCli } from './program.ts';
+import { environmentOf } from './program.ts';
+import { type Ended, type Place, runCli, usualPlace } from './service.ts';
 
 /** Commands run one after the other: each has the environment and the streams of the process. */
 let last: Promise<unknown> = Promise.resolve();
@@ -8,13 +11,14 @@ let last: Promise<unknown> = Promise.resolve();
 /**
  * Runs a command to its end in this process, which is much quicker than `runCli`. Not for tests of
  * signals, terminals and standard input, and not while another command of the test still runs.
+ * `serve` is a process of its own also here.
  */
 export function runCommand(
   args: readonly string[],
   place: Place,
   env: Record<string, string> = {},
 ): Promise<Ended> {
-  if (place.cli !== undefined) return runCli(args, place, env);
+  if (place.cli !== undefined || args[0] === 'serve') return runCli(args, place, env);
   const ended = last.then(() => inProcess(args, place.folder, environmentOf(place, env)));
   last = ended.catch(() => {});
   return ended;
@@ -61,37 +65,75 @@ function captured(stream: NodeJS.WriteStream) {
   return { text: () => text, end };
 }
 
-/** Runs commands of one place. Each method but `run` expects how the command ends. */
+/** Commands with single spaces between their words, or their words. */
+type Words = string | readonly string[];
+
+/** What a test does in the folder of a place. Each command but `run` must end as it says. */
 export interface Commands {
-  /** @param command words with single spaces between them, or the words */
-  run(command: string | readonly string[], env?: Record<string, string>): Promise<Ended>;
+  readonly place: Place;
+  run(command: Words, env?: Record<string, string>): Promise<Ended>;
   /** The standard output of a command that ends well, without a word on standard error. */
-  text(command: string | readonly string[]): Promise<string>;
+  text(command: Words, env?: Record<string, string>): Promise<string>;
   /** The one JSON document that a command with --json prints. */
-  json(command: string | readonly string[]): Promise<any>;
+  json(command: Words, env?: Record<string, string>): Promise<any>;
   /** The standard error of a command that fails with exit code 1 and prints nothing else. */
-  failure(command: string | readonly string[]): Promise<string>;
+  failure(command: Words, env?: Record<string, string>): Promise<string>;
+  path(name: string): string;
+  read(name: string): string;
+  /** Writes a file of exactly this mode. @returns its path */
+  write(name: string, content: string | Buffer, mode?: number): string;
 }
 
-/** @param place the place, which may be made only before the first command */
-export function commandsOf(place: () => Place): Commands {
-  const wordsOf = (command: string | readonly string[]) =>
-    typeof command === 'string' ? command.split(' ') : command;
-  const run: Commands['run'] = (command, env) => runCommand(wordsOf(command), place(), env);
-  const text: Commands['text'] = async (command) => {
-    const { code, stdout, stderr } = await run(command);
+/** @param at the place, which may be made only before the first command */
+export function commandsOf(at: () => Place): Commands {
+  const wordsOf = (command: Words) => (typeof command === 'string' ? command.split(' ') : command);
+  const run: Commands['run'] = (command, env) => runCommand(wordsOf(command), at(), env);
+  const text: Commands['text'] = async (command, env) => {
+    const { code, stdout, stderr } = await run(command, env);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     return stdout;
   };
-  const json: Commands['json'] = async (command) => {
-    const printed = await text([...wordsOf(command), '--json']);
-    expect(printed).toMatch(/^\S.*\n$/);
-    return JSON.parse(printed);
+  const path = (name: string) => join(at().folder, name);
+  return {
+    get place() {
+      return at();
+    },
+    ...{ run, text, path },
+    json: async (command, env) => {
+      const printed = await text([...wordsOf(command), '--json'], env);
+      expect(printed).toMatch(/^\S.*\n$/);
+      return JSON.parse(printed);
+    },
+    failure: async (command, env) => {
+      const { code, stdout, stderr } = await run(command, env);
+      expect({ code, stdout }, stderr).toEqual({ code: 1, stdout: '' });
+      return stderr;
+    },
+    read: (name) => readFileSync(path(name), 'utf8'),
+    write: (name, content, mode = 0o600) => {
+      writeFileSync(path(name), content);
+      chmodSync(path(name), mode);
+      return path(name);
+    },
   };
-  const failure: Commands['failure'] = async (command) => {
-    const { code, stdout, stderr } = await run(command);
-    expect({ code, stdout }, stderr).toEqual({ code: 1, stdout: '' });
-    return stderr;
-  };
-  return { run, text, json, failure };
 }
+
+/** A place for all tests of a block, or a new one for each `test`. */
+export function placeFor(
+  scope: 'block' | 'test',
+  make: () => Promise<Place> = usualPlace,
+  prepare: (at: Commands) => Promise<unknown> = async () => {},
+): Commands {
+  let place: Place;
+  const at = commandsOf(() => place);
+  const [before, after] = scope === 'block' ? [beforeAll, afterAll] : [beforeEach, afterEach];
+  before(async () => {
+    place = await make();
+    await prepare(at);
+  });
+  after(() => place.remove());
+  return at;
+}
+
+/** Makes the vault of a place: for `placeFor`. */
+export const withVault = ({ json }: Commands) => json('migrate');
