@@ -92,8 +92,8 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
   ])('%s, numbers and nulls byte for byte; equal values by their kinds', async (name, fileOf) => {
     const row = (i: number) =>
       `{"id": 9007199254740993${i}.0, "notes":[null, 1, "same"], "customer": {"email":"c${i}@example.org", "cards":[{"number":"411111111111111${i}","cvc":null}, {}]}, "full name": "same", "x":-0}`;
-    const { there, tokens } = await thereAndBack(name, fileOf([row(1), row(2)]));
-    expect(Object.keys(there.fields)).not.toContain('born');
+    const { back, tokens } = await thereAndBack(name, fileOf([row(1), row(2)]));
+    expect(back).not.toContain('born');
     expect(tokens).toMatch(/"id": 90071992547409931\.0, "notes":\[null, 1, "[a-z]{10}_tok"\]/);
     expect(tokens).toMatch(
       /"email":"[a-z0-9]+@example\.org_tok".*"number":"\d{12}1111","cvc":null/,
@@ -222,7 +222,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     expect(await runs.failure('tokenize m.csv --policy policy.yaml -o m.out.csv')).toContain(
       'policy.yaml is not the policy in force, which is version 2. Compare them with standin policy diff policy.yaml;',
     );
-    expect((await runs.run(`${resume('k').replace('--resume', '--force')}`)).code).toBe(3);
+    await runs.ok(`${tokenize('k')} --force`);
     await change(3, 'version: 1\n');
     const none = 'Version 3 of the policy names no fields';
     expect(await runs.failure(tokenize('m'))).toContain(none);

@@ -76,6 +76,8 @@ export interface Commands {
   text(command: Words, env?: Record<string, string>): Promise<string>;
   /** The one JSON document that a command with --json prints. */
   json(command: Words, env?: Record<string, string>): Promise<any>;
+  /** As `json`, of a command that also tells of its progress on standard error. */
+  result(command: Words, env?: Record<string, string>): Promise<any>;
   /** The standard error of a command that fails with exit code 1 and prints nothing else. */
   failure(command: Words, env?: Record<string, string>): Promise<string>;
   path(name: string): string;
@@ -103,6 +105,11 @@ export function commandsOf(at: () => Place): Commands {
       const printed = await text([...wordsOf(command), '--json'], env);
       expect(printed).toMatch(/^\S.*\n$/);
       return JSON.parse(printed);
+    },
+    result: async (command, env) => {
+      const { code, stdout, stderr } = await run([...wordsOf(command), '--json'], env);
+      expect(code, stderr).toBe(0);
+      return JSON.parse(stdout);
     },
     failure: async (command, env) => {
       const { code, stdout, stderr } = await run(command, env);
