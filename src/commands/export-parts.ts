@@ -148,7 +148,6 @@ class Part {
   readonly #path: string;
   readonly #file: OutputFile;
   readonly #hash = createHash('sha256');
-  #bytes = 0;
   readonly #input: WritableStreamDefaultWriter<Uint8Array>;
   /** Ends with everything in the file. */
   readonly #written: Promise<void>;
@@ -183,10 +182,10 @@ class Part {
   async complete(): Promise<{ readonly bytes: number; readonly sha256: string }> {
     await this.#input.close().catch(() => this.#written);
     await this.#written;
-    await this.#file.settle();
+    const bytes = await this.#file.settle();
     await this.#file.close();
     await nameAtLast(this.#path);
-    return { bytes: this.#bytes, sha256: this.#hash.digest('hex') };
+    return { bytes, sha256: this.#hash.digest('hex') };
   }
 
   async discard(): Promise<void> {
@@ -199,7 +198,6 @@ class Part {
   async #pour(output: ReadableStream<Uint8Array>): Promise<void> {
     for await (const chunk of output) {
       this.#hash.update(chunk);
-      this.#bytes += chunk.length;
       await this.#file.write(Buffer.from(chunk));
     }
   }

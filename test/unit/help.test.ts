@@ -1,7 +1,7 @@
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
 
-import { buildProgram, teach } from '../../src/commands/program.ts';
+import { buildProgram } from '../../src/commands/program.ts';
 import { SETTINGS } from '../../src/config/settings.ts';
 
 function below(made: Command): Command[] {
@@ -102,15 +102,6 @@ describe('standin --help', () => {
     const known = ['openapi', 'completion'];
     expect(ungrouped.map((made) => made.name()).filter((name) => !known.includes(name))).toEqual(
       [],
-    );
-  });
-
-  test('groups a command wherever it was added, and puts one that it does not know under More', () => {
-    const program = new Command('standin');
-    for (const name of ['later', 'keyring', 'serve']) program.command(name).description(name);
-    teach(program);
-    expect(helpOf(program)).toMatch(
-      /\nRun:\n +serve +serve\n\nKeys of the vault:\n +keyring +keyring\n\nMore:\n +later +later\n +help /,
     );
   });
 
