@@ -1,8 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { afterAll, beforeAll, expect } from 'vitest';
-import { runCommand } from './command.ts';
+import { commandsOf } from './command.ts';
 import {
   type Ended,
   endOf,
@@ -14,15 +13,22 @@ import {
   usualPlace,
 } from './service.ts';
 
-/** Words with single spaces between them, or the words. */
-type Words = string | readonly string[];
-
 /** Runs `standin tokenize` and `detokenize` in a folder, which has no vault for them. */
 export class BulkRuns {
   /** The standard error of all runs. */
   stderr = '';
   place!: Place;
   service!: Service;
+  readonly #at = commandsOf(
+    () => ({ ...this.place, env: this.env() }),
+    (ended) => this.#note(ended),
+  );
+  readonly run = this.#at.run;
+  readonly ok = this.#at.ok;
+  readonly failure = this.#at.failure;
+  readonly path = this.#at.path;
+  readonly read = this.#at.read;
+  readonly write = this.#at.write;
 
   async begin(start: () => Promise<Service>): Promise<void> {
     this.service = await start();
@@ -34,22 +40,6 @@ export class BulkRuns {
     return { STANDIN_URL: this.service.url, STANDIN_API_KEY: this.service.api_key };
   }
 
-  get #outside(): Place {
-    return { ...this.place, env: this.env() };
-  }
-
-  path(name: string): string {
-    return join(this.place.folder, name);
-  }
-
-  write(name: string, content: string | Buffer, mode = 0o644): void {
-    writeFileSync(this.path(name), content, { mode });
-  }
-
-  read(name: string): string {
-    return readFileSync(this.path(name), 'utf8');
-  }
-
   exists(name: string): boolean {
     return existsSync(this.path(name));
   }
@@ -59,31 +49,13 @@ export class BulkRuns {
     return readdirSync(this.place.folder).filter((file) => file.startsWith(name));
   }
 
-  start(command: Words, env: Record<string, string> = {}): ChildProcess {
-    return spawnCli(wordsOf(command), this.#outside, env, 'pipe');
-  }
-
-  /** Runs a command in this process. */
-  async run(command: Words, env: Record<string, string> = {}): Promise<Ended> {
-    return this.#note(await runCommand(wordsOf(command), this.#outside, env));
-  }
-
-  /** Runs a command that ends well. @returns its standard output */
-  async ok(command: Words, env?: Record<string, string>): Promise<string> {
-    const { code, stdout, stderr } = await this.run(command, env);
-    expect(code, stderr).toBe(0);
-    return stdout;
-  }
-
-  /** Runs a command that fails without a word on standard output. @returns its standard error */
-  async failure(command: Words, env?: Record<string, string>, exitCode = 1): Promise<string> {
-    const { code, stdout, stderr } = await this.run(command, env);
-    expect({ code, stdout }, stderr).toEqual({ code: exitCode, stdout: '' });
-    return stderr;
+  /** Starts a command in a process of its own. */
+  start(command: string, env: Record<string, string> = {}): ChildProcess {
+    return spawnCli(command.split(' '), this.#at.place, env, 'pipe');
   }
 
   /** Runs a command with this standard input. */
-  async feed(command: Words, input: string | Buffer): Promise<Ended> {
+  async feed(command: string, input: string | Buffer): Promise<Ended> {
     const child = this.start(command);
     child.stdin!.on('error', () => {}).end(input);
     return this.end(child);
@@ -132,10 +104,6 @@ export function bulkRuns(start = async () => startService(await usualPlace())): 
     expect(runs.stderr).not.toContain(runs.service.api_key);
   });
   return runs;
-}
-
-function wordsOf(command: Words): readonly string[] {
-  return typeof command === 'string' ? command.split(' ') : command;
 }
 
 /** A CSV of three columns, with `email` and `name` to tokenize. Each seed gives new values. */

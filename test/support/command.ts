@@ -72,14 +72,16 @@ type Words = string | readonly string[];
 export interface Commands {
   readonly place: Place;
   run(command: Words, env?: Record<string, string>): Promise<Ended>;
+  /** The standard output of a command that ends well. */
+  ok(command: Words, env?: Record<string, string>): Promise<string>;
   /** The standard output of a command that ends well, without a word on standard error. */
   text(command: Words, env?: Record<string, string>): Promise<string>;
   /** The one JSON document that a command with --json prints. */
   json(command: Words, env?: Record<string, string>): Promise<any>;
   /** As `json`, of a command that also tells of its progress on standard error. */
   result(command: Words, env?: Record<string, string>): Promise<any>;
-  /** The standard error of a command that fails with exit code 1 and prints nothing else. */
-  failure(command: Words, env?: Record<string, string>): Promise<string>;
+  /** The standard error of a command that fails and prints nothing else. */
+  failure(command: Words, env?: Record<string, string>, exitCode?: number): Promise<string>;
   path(name: string): string;
   read(name: string): string;
   /** Writes a file of exactly this mode. @returns its path */
@@ -87,12 +89,21 @@ export interface Commands {
 }
 
 /** @param at the place, which may be made only before the first command */
-export function commandsOf(at: () => Place): Commands {
+export function commandsOf(at: () => Place, onEnd: (ended: Ended) => unknown = () => {}): Commands {
   const wordsOf = (command: Words) => (typeof command === 'string' ? command.split(' ') : command);
-  const run: Commands['run'] = (command, env) => runCommand(wordsOf(command), at(), env);
+  const run: Commands['run'] = async (command, env) => {
+    const ended = await runCommand(wordsOf(command), at(), env);
+    onEnd(ended);
+    return ended;
+  };
   const text: Commands['text'] = async (command, env) => {
     const { code, stdout, stderr } = await run(command, env);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    return stdout;
+  };
+  const ok: Commands['ok'] = async (command, env) => {
+    const { code, stdout, stderr } = await run(command, env);
+    expect(code, stderr).toBe(0);
     return stdout;
   };
   const path = (name: string) => join(at().folder, name);
@@ -100,20 +111,16 @@ export function commandsOf(at: () => Place): Commands {
     get place() {
       return at();
     },
-    ...{ run, text, path },
+    ...{ run, ok, text, path },
     json: async (command, env) => {
       const printed = await text([...wordsOf(command), '--json'], env);
       expect(printed).toMatch(/^\S.*\n$/);
       return JSON.parse(printed);
     },
-    result: async (command, env) => {
-      const { code, stdout, stderr } = await run([...wordsOf(command), '--json'], env);
-      expect(code, stderr).toBe(0);
-      return JSON.parse(stdout);
-    },
-    failure: async (command, env) => {
+    result: async (command, env) => JSON.parse(await ok([...wordsOf(command), '--json'], env)),
+    failure: async (command, env, exitCode = 1) => {
       const { code, stdout, stderr } = await run(command, env);
-      expect({ code, stdout }, stderr).toEqual({ code: 1, stdout: '' });
+      expect({ code, stdout }, stderr).toEqual({ code: exitCode, stdout: '' });
       return stderr;
     },
     read: (name) => readFileSync(path(name), 'utf8'),
