@@ -75,8 +75,9 @@ describe('the first API key', () => {
 
   /** serve does not start, and no client was made. */
   async function refusedStart(env: Record<string, string>): Promise<string> {
-    const stderr = await at.failure('serve', { PORT: '0', OPS_PORT: '0', ...env });
-    expect(stderr).not.toContain('stk_');
+    const { code, stdout, stderr } = await at.run('serve', { PORT: '0', OPS_PORT: '0', ...env });
+    expect(code).toBe(1);
+    expect(stdout + stderr).not.toContain('stk_');
     expect(await at.json('client list')).toEqual([]);
     return stderr;
   }
