@@ -5,7 +5,7 @@ const FAULT = 'test/fault/**/*.test.ts';
 /** Waits long or takes much processor time, and seldom breaks alone: `npm run test:long`, at every landing. */
 const LONG = [
   'test/browser/*.test.ts',
-  'test/cli/{bulk-resume,completion,import-large}.test.ts',
+  'test/cli/{bulk-resume,completion}.test.ts',
   'test/clients/*.test.ts',
   'test/deploy/{alerts,image,two-machines}.test.ts',
   'test/examples/*.test.ts',

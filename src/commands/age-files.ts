@@ -1,21 +1,15 @@
-import { readFileSync } from 'node:fs';
 import type { Encrypter } from 'age-encryption';
 import { BulkError, type Decode } from '#bulk';
 import { secretText } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
+import { readText } from './text-file.ts';
 
 /** @param file more recipients, one a line; undefined: none */
-export function recipientsOf(
+export async function recipientsOf(
   recipients: readonly string[],
   file: string | undefined,
-): readonly string[] {
-  if (file === undefined) return recipients;
-  try {
-    return [...recipients, ...linesOf(readFileSync(file, 'utf8'))];
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    throw new OperatorError(`${file} cannot be read (${code}). Name a file of recipients.`);
-  }
+): Promise<readonly string[]> {
+  return file === undefined ? recipients : [...recipients, ...linesOf(await readText(file))];
 }
 
 /** Without blank lines and comments, as age reads its files. */

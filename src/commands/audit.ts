@@ -1,10 +1,8 @@
-import { createReadStream } from 'node:fs';
-import { stat } from 'node:fs/promises';
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Finding } from '../audit/audit-check.ts';
 import { type Link, linkOf } from '../audit/audit-link.ts';
-import { type AuditSource, type AuditVerified, verifyAudit } from '../audit/audit-verify.ts';
-import { errorCode, OperatorError } from '../errors.ts';
+import { type AuditVerified, verifyAudit } from '../audit/audit-verify.ts';
+import { OperatorError } from '../errors.ts';
 import { count, shown } from '../terminal.ts';
 import type { Vault } from '../vault/vault.ts';
 import {
@@ -16,13 +14,12 @@ import {
   withVault,
 } from './command.ts';
 import { Progress } from './progress.ts';
+import { chunksOf, nameOf, STANDARD_INPUT, sizeOf } from './text-file.ts';
 
 interface VerifyOptions extends OutputOptions {
   readonly expect?: readonly Link[];
 }
 
-const STANDARD_INPUT = '-';
-const READ_BYTES = 1_048_576;
 /** Findings in the --json output. Standard error names all of them. */
 const MAX_LISTED = 1_000;
 
@@ -49,13 +46,14 @@ async function verify(
   options: VerifyOptions,
 ): Promise<void> {
   const total = await bytesOf(files);
+  const sources = files.map((file) => ({ name: nameOf(file), chunks: chunksOf(file) }));
   const progress = new Progress({ unit: 'line' });
   const listed: Finding[] = [];
   let bad = 0;
   let bytes = 0;
   const startedAtMs = performance.now();
   const { result, isWhole } = await interruptible(async (stop) => {
-    const done = await verifyAudit(files.map(sourceOf), {
+    const done = await verifyAudit(sources, {
       stop,
       macOf: (last, line) => vault.keyring.auditMac(last, line),
       expected: options.expect ?? [],
@@ -98,25 +96,6 @@ function summary(result: AuditVerified, bad: number): string {
 /** undefined: unknown, because standard input is one of them. */
 async function bytesOf(files: readonly string[]): Promise<number | undefined> {
   if (files.includes(STANDARD_INPUT)) return undefined;
-  const sizes = await Promise.all(files.map((file) => stat(file).catch(cannotRead(file))));
-  return sizes.reduce((sum, { size }) => sum + size, 0);
-}
-
-function sourceOf(file: string): AuditSource {
-  if (file === STANDARD_INPUT) return { name: 'standard input', chunks: process.stdin };
-  return { name: file, chunks: chunksOf(file) };
-}
-
-async function* chunksOf(file: string): AsyncIterable<Buffer> {
-  try {
-    yield* createReadStream(file, { highWaterMark: READ_BYTES });
-  } catch (error) {
-    cannotRead(file)(error);
-  }
-}
-
-function cannotRead(file: string) {
-  return (error: unknown): never => {
-    throw new OperatorError(`The file ${file} cannot be read (${errorCode(error)}).`);
-  };
+  const sizes = await Promise.all(files.map(sizeOf));
+  return sizes.reduce((sum, size) => sum + size, 0);
 }

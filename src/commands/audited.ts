@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
 import type { Vault } from '../vault/vault.ts';
 
-const AUDIT_PATIENCE_MS = 4_000;
+const AUDIT_TIMEOUT_MS = 4_000;
 
 /** A run of a command that has lines in the audit log. */
 interface AuditedRun {
@@ -27,15 +27,20 @@ export async function audited<T extends { readonly is_complete: boolean }>(
   { event, about, counts }: AuditedRun,
   work: () => Promise<T>,
 ): Promise<T> {
-  const log = logAt(path, (last, bytes) => keyring.auditMac(last, bytes));
+  const isFile = path !== undefined && path !== STANDARD_OUTPUT;
+  const file = isFile
+    ? new AuditFile(path, (last, bytes) => keyring.auditMac(last, bytes))
+    : undefined;
   if (path === undefined)
     process.stderr.write(`standin: AUDIT_LOG is not set, so no line says that this ${event} ran\n`);
   const put = async (outcome: string, more: object, harm: string) => {
     const time = new Date().toISOString();
     const who = { event, outcome, user: userName(), ...about };
-    const failure = await log.put(
-      `${JSON.stringify({ time, ...who, ...more, node: hostname() })}\n`,
-    );
+    const line = `${JSON.stringify({ time, ...who, ...more, node: hostname() })}\n`;
+    // Standard output has the result of the command.
+    if (path === STANDARD_OUTPUT) process.stderr.write(line);
+    const written = await file?.append([line], performance.now() + AUDIT_TIMEOUT_MS);
+    const failure = written?.failure;
     if (failure === undefined) return;
     throw new OperatorError(
       `The audit log ${path} cannot be written (${failure}), so ${harm}. Correct AUDIT_LOG, or run the command as a user that can write it.`,
@@ -52,22 +57,8 @@ export async function audited<T extends { readonly is_complete: boolean }>(
       await put(outcome, counts(), `it lacks the end of this ${event} (${outcome})`);
     }
   } finally {
-    await log.close();
+    await file?.close();
   }
-}
-
-/** Puts lines, each with the errno name of its failure. */
-function logAt(path: string | undefined, mac: ConstructorParameters<typeof AuditFile>[1]) {
-  if (path === undefined) return { put: async () => undefined, close: async () => {} };
-  if (path === STANDARD_OUTPUT) {
-    // Standard output has the result of the command.
-    const put = async (line: string) => void process.stderr.write(line);
-    return { put, close: async () => {} };
-  }
-  const file = new AuditFile(path, mac);
-  const put = async (line: string) =>
-    (await file.append([line], performance.now() + AUDIT_PATIENCE_MS)).failure;
-  return { put, close: () => file.close() };
 }
 
 /** A container may run as a user id without a name. */

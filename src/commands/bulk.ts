@@ -9,33 +9,18 @@ import {
   addFormat,
   conclude,
   contradictionOf,
-  type FileOptions,
   formatFor,
   jobOptions,
   type RowsEnd,
   runRows,
 } from './bulk-options.ts';
 import { BulkService } from './bulk-service.ts';
-import { addedUp, command, type OutputOptions } from './command.ts';
-import { isOneValue, replaceOne, wrongOptions } from './one-value.ts';
+import { addedUp, command } from './command.ts';
+import { isOneValue, type ReplaceOptions, replaceOne, wrongOptions } from './one-value.ts';
 import { Progress } from './progress.ts';
 import { refusingTokens } from './token-form.ts';
 
 type Operation = ReplaceJob['operation'];
-
-interface BulkOptions extends OutputOptions, FileOptions {
-  readonly fields?: string;
-  /** The name of a document; true: the policy in force. */
-  readonly policy?: string | true;
-  /** "-": standard output. */
-  readonly output: string;
-  /** Of detokenize: whether tokens may lack a suffix. */
-  readonly bare?: boolean;
-  /** Of tokenize: whether the values may be tokens already. */
-  readonly retokenize?: boolean;
-  /** Seconds for one request with all its attempts. */
-  readonly timeout: number;
-}
 
 export function addTokenize(program: Command): void {
   addOperation(
@@ -98,7 +83,7 @@ function addOperation(
 const SUBJECT =
   'the name of an existing file, "-" for standard input, or else the text itself (--value, if it looks like a file). Other users of the machine can see it';
 
-function contradiction(options: BulkOptions): string | undefined {
+function contradiction(options: ReplaceOptions): string | undefined {
   if (options.fields !== undefined && options.policy !== undefined)
     return '--policy names the fields: leave --fields out';
   if (options.policy !== undefined && !options.header)
@@ -120,7 +105,7 @@ async function bulk(
   operation: Operation,
   path: string,
   settings: ServiceSettings,
-  options: BulkOptions,
+  options: ReplaceOptions,
 ): Promise<void> {
   const progress: Progress = new Progress({ unit: 'value', waitsFor: () => service.waitsFor });
   const onWait = () => progress.tick();
@@ -132,7 +117,7 @@ async function bulk(
     ...jobOptions(options),
     operation,
     inputPath: path,
-    outputPath: options.output,
+    outputPath: options.output!,
     format: formatFor(path, options),
     fields:
       options.policy === undefined ? options.fields! : await service.policyFields(options.policy),
@@ -164,7 +149,7 @@ function report(
   { operation, outputPath, ...job }: ReplaceJob,
   { is_complete: isComplete, rows, rejected, replaced, fields, seconds }: RowsEnd,
   values: number,
-  { json }: BulkOptions,
+  { json }: ReplaceOptions,
 ): void {
   const valuesPerSecond = Math.round(values / Math.max(seconds, 0.001));
   const summary = {

@@ -157,10 +157,11 @@ function linesOf(lines: readonly (readonly string[])[]): string[] {
 const USUAL = ['', '-', 'default', 'for ever'];
 
 function blockOf(headings: readonly string[], row: readonly string[]): string {
-  const width = Math.max(...headings.map((heading) => heading.length));
-  return headings
+  const entries = headings
     .map((heading, i) => [heading, row[i]!] as const)
-    .filter(([, cell]) => !USUAL.includes(cell))
+    .filter(([, cell]) => !USUAL.includes(cell));
+  const width = Math.max(...entries.map(([heading]) => heading.length));
+  return entries
     .map(([heading, cell]) => `${painted('bold', heading.padEnd(width))}  ${cell}`)
     .join('\n');
 }

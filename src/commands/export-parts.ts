@@ -34,8 +34,6 @@ export class ExportParts {
   readonly #folder: string;
   readonly #encrypter: Encrypter | undefined;
   #part: Part | undefined;
-  #pairs = 0;
-  #withoutToken = 0;
 
   private constructor(folder: string, manifest: Manifest, encrypter: Encrypter | undefined) {
     this.#folder = folder;
@@ -67,16 +65,18 @@ export class ExportParts {
 
   /** Pairs in the part that is not complete yet. */
   get pending(): number {
-    return this.#pairs;
+    return this.#part?.pairs ?? 0;
+  }
+
+  get #nextName(): string {
+    return partName(this.manifest.parts.length + 1, this.#encrypter !== undefined);
   }
 
   async write(text: string, pairs: number, withoutToken: number): Promise<void> {
-    const number = this.manifest.parts.length + 1;
-    const name = partName(number, this.#encrypter !== undefined);
-    this.#part ??= await Part.open(join(this.#folder, name), this.#encrypter);
+    this.#part ??= await openPart(join(this.#folder, this.#nextName), this.#encrypter);
     await this.#part.write(Buffer.from(text));
-    this.#pairs += pairs;
-    this.#withoutToken += withoutToken;
+    this.#part.pairs += pairs;
+    this.#part.withoutToken += withoutToken;
   }
 
   /**
@@ -85,19 +85,15 @@ export class ExportParts {
    */
   async complete(next: string | undefined): Promise<void> {
     const { parts, pairs, without_token: withoutToken } = this.manifest;
-    const added = await this.#part?.complete();
-    const file = partName(parts.length + 1, this.#encrypter !== undefined);
+    const part = this.#part;
+    const added = part && { file: this.#nextName, pairs: part.pairs, ...(await part.complete()) };
     this.#part = undefined;
     this.manifest = {
-      ...this.manifest,
-      is_complete: next === undefined,
-      pairs: pairs + this.#pairs,
-      without_token: withoutToken + this.#withoutToken,
-      parts: added === undefined ? parts : [...parts, { file, pairs: this.#pairs, ...added }],
-      next,
+      ...{ ...this.manifest, is_complete: next === undefined, next },
+      pairs: pairs + (part?.pairs ?? 0),
+      without_token: withoutToken + (part?.withoutToken ?? 0),
+      parts: added === undefined ? parts : [...parts, added],
     };
-    this.#pairs = 0;
-    this.#withoutToken = 0;
     const text = `${JSON.stringify(this.manifest, undefined, 1)}\n`;
     await replaceFile(join(this.#folder, MANIFEST), text);
   }
@@ -143,64 +139,46 @@ async function continued(
   return manifest;
 }
 
+type Part = Awaited<ReturnType<typeof openPart>>;
+
 /** A file that is encrypted as it is written. */
-class Part {
-  readonly #path: string;
-  readonly #file: OutputFile;
-  readonly #hash = createHash('sha256');
-  #bytes = 0;
-  readonly #input: WritableStreamDefaultWriter<Uint8Array>;
-  /** Ends with everything in the file. */
-  readonly #written: Promise<void>;
-
-  private constructor(
-    path: string,
-    file: OutputFile,
-    input: WritableStream<Uint8Array>,
-    output: ReadableStream<Uint8Array>,
-  ) {
-    this.#path = path;
-    this.#file = file;
-    this.#input = input.getWriter();
-    this.#written = this.#pour(output);
-    // The failure is thrown where the next write is awaited.
-    this.#written.catch(() => {});
-  }
-
-  static async open(path: string, encrypter: Encrypter | undefined): Promise<Part> {
-    const file = await OutputFile.open(path, FILE_MODE, 0);
-    const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
-    return new Part(path, file, writable, (await encrypter?.encrypt(readable)) ?? readable);
-  }
-
-  async write(bytes: Buffer): Promise<void> {
-    await this.#input.write(bytes).catch(async (error) => {
-      await this.#written;
-      throw error;
-    });
-  }
-
-  async complete(): Promise<{ readonly bytes: number; readonly sha256: string }> {
-    await this.#input.close().catch(() => this.#written);
-    await this.#written;
-    await this.#file.settle();
-    await this.#file.close();
-    await nameAtLast(this.#path);
-    return { bytes: this.#bytes, sha256: this.#hash.digest('hex') };
-  }
-
-  async discard(): Promise<void> {
-    await this.#input.abort().catch(() => {});
-    await this.#written.catch(() => {});
-    await this.#file.close();
-    rmSync(partialOf(this.#path), { force: true });
-  }
-
-  async #pour(output: ReadableStream<Uint8Array>): Promise<void> {
+async function openPart(path: string, encrypter: Encrypter | undefined) {
+  const file = await OutputFile.open(path, FILE_MODE, 0);
+  const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+  const output = (await encrypter?.encrypt(readable)) ?? readable;
+  const input = writable.getWriter();
+  const hash = createHash('sha256');
+  const pour = async () => {
     for await (const chunk of output) {
-      this.#hash.update(chunk);
-      this.#bytes += chunk.length;
-      await this.#file.write(Buffer.from(chunk));
+      hash.update(chunk);
+      await file.write(Buffer.from(chunk));
     }
-  }
+  };
+  const written = pour();
+  // The failure is thrown where the next write is awaited.
+  written.catch(() => {});
+  return {
+    pairs: 0,
+    withoutToken: 0,
+    async write(bytes: Buffer): Promise<void> {
+      await input.write(bytes).catch(async (error) => {
+        await written;
+        throw error;
+      });
+    },
+    async complete() {
+      await input.close().catch(() => written);
+      await written;
+      const bytes = await file.settle();
+      await file.close();
+      await nameAtLast(path);
+      return { bytes, sha256: hash.digest('hex') };
+    },
+    async discard(): Promise<void> {
+      await input.abort().catch(() => {});
+      await written.catch(() => {});
+      await file.close();
+      rmSync(partialOf(path), { force: true });
+    },
+  };
 }

@@ -60,7 +60,7 @@ function collected(text: string, before: readonly string[] = []): string[] {
 
 /** @throws OperatorError */
 async function exportVault(vault: Vault, config: Config, options: ExportOptions): Promise<void> {
-  const recipients = recipientsOf(options.recipient ?? [], options.recipientsFile);
+  const recipients = await recipientsOf(options.recipient ?? [], options.recipientsFile);
   const encrypter = options.plain ? undefined : await encrypterFor(recipients);
   const terms = { '--space': options.space ?? 'all', '--plain': `${options.plain === true}` };
   const parts = await ExportParts.open(options.output, terms, encrypter, options.resume ?? false);

@@ -1,6 +1,6 @@
-import { createReadStream, readFileSync } from 'node:fs';
-import { errorCode, OperatorError } from '../errors.ts';
+import { OperatorError } from '../errors.ts';
 import { count } from '../terminal.ts';
+import { chunksOf, nameOf, readText } from './text-file.ts';
 
 /** A token or a value, and the number of its line, from 1. */
 export interface Line {
@@ -10,7 +10,6 @@ export interface Line {
 
 /** Far longer than any token, whose stem has the shape of at most 256 characters. */
 const MAX_LINE_CHARACTERS = 1_000;
-const STANDARD_INPUT = '-';
 
 /**
  * Reads the tokens of a file in batches, one token a line; `-` is standard input. Skips blank lines
@@ -34,8 +33,9 @@ export async function* tokenLines(file: string, batchSize: number): AsyncGenerat
 async function* lines(file: string): AsyncGenerator<string> {
   let rest = '';
   let line = 0;
-  for await (const chunk of chunks(file)) {
-    const parts = (rest + chunk).split('\n');
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  for await (const chunk of chunksOf(file)) {
+    const parts = (rest + decoder.decode(chunk, { stream: true })).split('\n');
     rest = parts.pop()!;
     for (const part of [...parts, rest]) {
       line++;
@@ -47,52 +47,26 @@ async function* lines(file: string): AsyncGenerator<string> {
   yield rest;
 }
 
-async function* chunks(file: string): AsyncGenerator<string> {
-  const input = file === STANDARD_INPUT ? process.stdin : createReadStream(file);
-  input.setEncoding('utf8');
-  try {
-    for await (const chunk of input) yield chunk as string;
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    throw new OperatorError(`${nameOf(file)} cannot be read (${code}). Name a file of tokens.`);
-  }
-}
-
 function noToken(file: string, line: number): OperatorError {
   return new OperatorError(
     `Line ${line} of ${nameOf(file)} is longer than any token: the file must have one token a line. The lines before it are done; you can safely run the command again.`,
   );
 }
 
-function nameOf(file: string): string {
-  return file === STANDARD_INPUT ? 'Standard input' : file;
-}
-
 /** A scan has all of them in memory. */
 const MAX_VALUES = 100_000;
 
 /** One value a line; in an NDJSON file, each line is a JSON string. Skips blank lines. */
-export function valueLines(file: string): Line[] {
+export async function valueLines(file: string): Promise<Line[]> {
   const isJson = /\.(ndjson|jsonl)$/i.test(file);
-  const all = textIn(file)
-    .split('\n')
-    .map((text, i) => ({ line: i + 1, text: text.replace(/\r$/, '') }));
+  const text = (await readText(file)).replace(/^\ufeff/, '');
+  const all = text.split('\n').map((one, i) => ({ line: i + 1, text: one.replace(/\r$/, '') }));
   const values = all.filter(({ text }) => text !== '');
   if (values.length > MAX_VALUES)
     throw new OperatorError(
       `${file} has more than ${count(MAX_VALUES, 'value')}: forget them in several files.`,
     );
   return isJson ? values.map(parsed) : values;
-}
-
-function textIn(file: string): string {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(file === '-' ? 0 : file));
-  } catch (error) {
-    throw new OperatorError(
-      `${file} cannot be read (${errorCode(error)}). Name a file of values in UTF-8, one a line.`,
-    );
-  }
 }
 
 function parsed({ line, text: json }: Line): Line {

@@ -133,7 +133,7 @@ async function sourceOf(
     return { of, total, batches };
   }
   const all =
-    file === undefined ? named.map((text, i) => ({ line: i + 1, text })) : valueLines(file);
+    file === undefined ? named.map((text, i) => ({ line: i + 1, text })) : await valueLines(file);
   function* batches(size: number) {
     for (let from = 0; from < all.length; from += size) yield all.slice(from, from + size);
   }

@@ -9,24 +9,33 @@ import { BulkService } from './bulk-service.ts';
 import type { OutputOptions } from './command.ts';
 import { looksLikeFile, suffixOfTokens } from './token-form.ts';
 
-interface SubjectOptions extends FileOptions {
+/** Of tokenize and detokenize. */
+export interface ReplaceOptions extends OutputOptions, FileOptions {
   readonly fields?: string;
+  /** The name of a document; true: the policy in force. */
   readonly policy?: string | true;
+  /** "-": standard output. */
   readonly output?: string;
   /** The argument is the value, also if a file has this name. */
   readonly value?: boolean;
   /** Of the value, in the policy. */
   readonly kind?: string;
+  /** Of detokenize: whether tokens may lack a suffix. */
+  readonly bare?: boolean;
+  /** Of tokenize: whether the values may be tokens already. */
+  readonly retokenize?: boolean;
+  /** Seconds for one request with all its attempts. */
+  readonly timeout: number;
 }
 
 /** Whether the argument of tokenize or detokenize is a value and not the name of a file. */
-export function isOneValue(argument: string, options: SubjectOptions): boolean {
+export function isOneValue(argument: string, options: ReplaceOptions): boolean {
   if (options.value) return true;
   return argument !== '-' && !namesFileOption(options) && !existsSync(argument);
 }
 
 /** What is wrong with the options for this argument; undefined: nothing. */
-export function wrongOptions(argument: string, options: SubjectOptions): string | undefined {
+export function wrongOptions(argument: string, options: ReplaceOptions): string | undefined {
   if (options.value)
     return namesFileOption(options) ? '--value takes no options for files' : undefined;
   if (isOneValue(argument, options)) {
@@ -50,14 +59,8 @@ const OF_FILES = [
   ...(['rejects', 'rejectedRows', 'resume', 'force'] as const),
 ];
 
-function namesFileOption(options: SubjectOptions): boolean {
+function namesFileOption(options: ReplaceOptions): boolean {
   return !options.header || OF_FILES.some((name) => options[name] !== undefined);
-}
-
-interface OneValueOptions extends OutputOptions {
-  /** Seconds for the request with all its attempts. */
-  readonly timeout: number;
-  readonly kind?: string;
 }
 
 /**
@@ -68,7 +71,7 @@ export async function replaceOne(
   operation: ReplaceJob['operation'],
   argument: string,
   settings: ServiceSettings,
-  { timeout: timeoutS, kind, json }: OneValueOptions,
+  { timeout: timeoutS, kind, json }: ReplaceOptions,
 ): Promise<void> {
   const service = new BulkService({ operation, service: settings, timeoutS, onWait: () => {} });
   try {

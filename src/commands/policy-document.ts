@@ -1,10 +1,10 @@
-import { createReadStream } from 'node:fs';
-import { errorCode, OperatorError } from '../errors.ts';
+import { OperatorError } from '../errors.ts';
 import type { Mistake } from '../policy/document.ts';
 import { MAX_DOCUMENT_BYTES } from '../policy/format.ts';
 import type { ParsedPolicy } from '../policy/parse.ts';
 import type { DeclaredPolicy } from '../policy/policy.ts';
 import { shown } from '../terminal.ts';
+import { nameOf, readText } from './text-file.ts';
 
 /** Imported when needed, so that help does not wait for YAML. */
 export const parse = async (document: string): Promise<ParsedPolicy> =>
@@ -13,30 +13,8 @@ export const parse = async (document: string): Promise<ParsedPolicy> =>
 export const FILE = 'policy in YAML or JSON; "-": standard input';
 
 /** Reads little more than a policy may have: the parser says that it is too much. */
-export async function readDocument(file: string, maxBytes = MAX_DOCUMENT_BYTES): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  try {
-    for await (const chunk of file === '-' ? process.stdin : createReadStream(file)) {
-      chunks.push(chunk);
-      bytes += chunk.length;
-      if (bytes > maxBytes) break;
-    }
-  } catch (error) {
-    throw new OperatorError(`${file} cannot be read (${errorCode(error)})`);
-  }
-  try {
-    const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-    return decoder.decode(Buffer.concat(chunks), { stream: bytes > maxBytes });
-  } catch {
-    throw new OperatorError(
-      `${nameOf(file)} is not UTF-8: convert it, for example with iconv -f LATIN1 -t UTF-8`,
-    );
-  }
-}
-
-export function nameOf(file: string): string {
-  return file === '-' ? 'standard input' : file;
+export function readDocument(file: string): Promise<string> {
+  return readText(file, MAX_DOCUMENT_BYTES);
 }
 
 /** In the form that editors follow. */

@@ -6,7 +6,7 @@ import { collectFields, isObject, type JsonObject, parseBody } from '../public/b
 import { RecordWalk } from '../public/body/record-walk.ts';
 import { isListOfValues } from '../public/body/request-data.ts';
 import { DEFAULT_KIND } from '../types.ts';
-import { nameOf, readDocument } from './policy-document.ts';
+import { nameOf, readText } from './text-file.ts';
 
 /** Strings of a record that have the same path, but for indexes, and become the same. */
 export interface Strings {
@@ -26,7 +26,7 @@ const MAX_RECORD_BYTES = 1024 * 1024;
  * @param file a record, a list of records, a body with `data`, or a record a line
  */
 export async function stringsIn(file: string, policy: DeclaredPolicy): Promise<Strings[]> {
-  const text = await readDocument(file, MAX_RECORD_BYTES);
+  const text = await readText(file, MAX_RECORD_BYTES);
   if (Buffer.byteLength(text) > MAX_RECORD_BYTES)
     throw new OperatorError(`${nameOf(file)} is larger than 1 MiB: take a part of it`);
   try {

@@ -10,25 +10,36 @@ import { addCompletion } from './completion.ts';
 
 type Add = (program: Command) => void;
 
-/** Loads the commands one by one: a command does not wait for the modules of the others. */
-const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
-  serve: async () => addServe,
-  migrate: async () => (await import('./migrate.ts')).addMigrate,
-  client: async () => (await import('./client.ts')).addClient,
-  'api-key': async () => (await import('./api-key.ts')).addApiKey,
-  policy: async () => (await import('./policy.ts')).addPolicy,
-  tokenize: async () => (await import('./bulk.ts')).addTokenize,
-  detokenize: async () => (await import('./bulk.ts')).addDetokenize,
-  import: async () => (await import('./import.ts')).addImport,
-  export: async () => (await import('./export.ts')).addExport,
-  forget: async () => (await import('./forget.ts')).addForget,
-  keyring: async () => (await import('./keyring.ts')).addKeyring,
-  audit: async () => (await import('./audit.ts')).addAudit,
-  verify: async () => (await import('./records.ts')).addVerify,
-  openapi: async () => addOpenApi,
-  config: async () => (await import('./config.ts')).addConfig,
-  doctor: async () => (await import('./doctor.ts')).addDoctor,
-  license: async () => (await import('./license.ts')).addLicense,
+/** Groups of --help, by task. */
+const RUN = 'Run:';
+const CLIENTS = 'Clients and API keys:';
+const FILES = 'Values and files:';
+const STORED = 'Stored values:';
+const TROUBLE = 'Trouble:';
+const MORE = 'More:';
+
+/**
+ * The commands in the order of --help, each with its group. They are loaded one by one: a command
+ * does not wait for the modules of the others.
+ */
+const COMMANDS: Readonly<Record<string, readonly [group: string, load: () => Promise<Add>]>> = {
+  serve: [RUN, async () => addServe],
+  migrate: [RUN, async () => (await import('./migrate.ts')).addMigrate],
+  client: [CLIENTS, async () => (await import('./client.ts')).addClient],
+  'api-key': [CLIENTS, async () => (await import('./api-key.ts')).addApiKey],
+  policy: ['Kinds and rights:', async () => (await import('./policy.ts')).addPolicy],
+  tokenize: [FILES, async () => (await import('./bulk.ts')).addTokenize],
+  detokenize: [FILES, async () => (await import('./bulk.ts')).addDetokenize],
+  import: [STORED, async () => (await import('./import.ts')).addImport],
+  export: [STORED, async () => (await import('./export.ts')).addExport],
+  forget: [STORED, async () => (await import('./forget.ts')).addForget],
+  verify: [STORED, async () => (await import('./records.ts')).addVerify],
+  audit: ['Audit log:', async () => (await import('./audit.ts')).addAudit],
+  keyring: ['Keys of the vault:', async () => (await import('./keyring.ts')).addKeyring],
+  doctor: [TROUBLE, async () => (await import('./doctor.ts')).addDoctor],
+  config: [TROUBLE, async () => (await import('./config.ts')).addConfig],
+  license: [TROUBLE, async () => (await import('./license.ts')).addLicense],
+  openapi: [MORE, async () => addOpenApi],
 };
 
 /**
@@ -49,7 +60,7 @@ export async function buildProgram(called?: string): Promise<Command> {
     .showHelpAfterError('(--help tells more)');
   const isKnown = called !== undefined && Object.hasOwn(COMMANDS, called);
   for (const name of isKnown ? [called] : Object.keys(COMMANDS)) {
-    const add = await COMMANDS[name]!();
+    const add = await COMMANDS[name]![1]();
     add(program);
   }
   addCompletion(program);
@@ -106,19 +117,6 @@ function addOpenApi(program: Command): void {
     });
 }
 
-/** Groups of --help, by task. A command in no group comes under MORE. */
-const TASKS: Readonly<Record<string, readonly string[]>> = {
-  'Run:': ['serve', 'migrate'],
-  'Clients and API keys:': ['client', 'api-key'],
-  'Kinds and rights:': ['policy'],
-  'Values and files:': ['tokenize', 'detokenize'],
-  'Stored values:': ['import', 'export', 'forget', 'verify'],
-  'Audit log:': ['audit'],
-  'Keys of the vault:': ['keyring'],
-  'Trouble:': ['doctor', 'config', 'license'],
-};
-const MORE = 'More:';
-
 const DOCS = fileURLToPath(new URL('../../docs', import.meta.url));
 
 /** Documents are in a checkout and in the package. A container image may lack them. */
@@ -161,16 +159,10 @@ export function wordsFor(program: Command, words: readonly string[]): string[] {
   return [...words];
 }
 
-/** Groups the commands and adds the first steps. Call it after all commands were added. */
-export function teach(program: Command): void {
-  const order = Object.values(TASKS).flat();
-  const rank = (made: Command) =>
-    order.includes(made.name()) ? order.indexOf(made.name()) : order.length;
-  // --help lists a group where its first command is.
-  (program.commands as Command[]).sort((a, b) => rank(a) - rank(b));
+/** Groups the commands, and adds the first steps. */
+function teach(program: Command): void {
   for (const made of program.commands) {
-    const task = Object.entries(TASKS).find(([, names]) => names.includes(made.name()));
-    made.helpGroup(task?.[0] ?? MORE);
+    made.helpGroup(COMMANDS[made.name()]?.[0] ?? MORE);
     if (made.commands.length > 0)
       made.addHelpText(
         'after',

@@ -22,27 +22,27 @@ interface ProgressOptions {
  * rate and time left. Elsewhere: a plain line every 10 s. A new reason to wait is shown at once.
  */
 export class Progress {
-  readonly #unit: string;
+  readonly #options: ProgressOptions;
   #total: number | undefined;
   #share: number | undefined;
   #firstShare: number | undefined;
-  readonly #waitsFor: () => string | undefined;
   #shownWait: string | undefined;
   #isShown = false;
   readonly #output: NodeJS.WriteStream;
-  readonly #nowMs: () => number;
   readonly #startedAtMs: number;
   #shownAtMs: number;
   #done = 0;
 
   constructor(options: ProgressOptions) {
-    this.#unit = options.unit;
+    this.#options = options;
     this.#total = options.total;
-    this.#waitsFor = options.waitsFor ?? (() => undefined);
     this.#output = options.output ?? process.stderr;
-    this.#nowMs = options.nowMs ?? (() => performance.now());
     this.#startedAtMs = this.#nowMs();
     this.#shownAtMs = this.#startedAtMs;
+  }
+
+  #nowMs(): number {
+    return this.#options.nowMs?.() ?? performance.now();
   }
 
   /** @param share part of all the work that is done, 0 to 1; for work without a known total */
@@ -56,7 +56,7 @@ export class Progress {
   /** Shows the state, unless it was shown a moment ago. */
   tick(): void {
     const intervalMs = this.#output.isTTY ? DRAW_INTERVAL_MS : LINE_INTERVAL_MS;
-    const wait = this.#waitsFor();
+    const wait = this.#options.waitsFor?.();
     const isNew = wait !== undefined && wait !== this.#shownWait;
     if (isNew) this.#shownWait = wait;
     if (isNew || this.#nowMs() - this.#shownAtMs >= intervalMs) this.#show();
@@ -98,8 +98,8 @@ export class Progress {
     const elapsedS = (this.#nowMs() - this.#startedAtMs) / 1000;
     const rate = elapsedS > 0 ? this.#done / elapsedS : 0;
     const { share, leftS, of } = this.#part(elapsedS, rate);
-    const wait = this.#waitsFor();
-    const done = `${count(this.#done)}${of} ${plural(this.#total ?? this.#done, this.#unit)}`;
+    const wait = this.#options.waitsFor?.();
+    const done = `${count(this.#done)}${of} ${plural(this.#total ?? this.#done, this.#options.unit)}`;
     const left = leftS === undefined ? '' : `, ${duration(leftS)} left`;
     const perS = `, ${count(Math.round(rate))}/s`;
     const inShort = wait === undefined ? perS : ', waiting';

@@ -3,41 +3,24 @@ import { once } from 'node:events';
 import { createWriteStream, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { BulkRuns, csvOf } from '../support/bulk-run.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { bulkRuns, csvOf } from '../support/bulk-run.ts';
 import { freePort } from '../support/postgres.ts';
 import { Random } from '../support/random.ts';
-import {
-  CLI,
-  createClient,
-  endOf,
-  type Place,
-  type Service,
-  startService,
-  until,
-  usualPlace,
-} from '../support/service.ts';
+import { CLI, createClient, endOf, startService, until, usualPlace } from '../support/service.ts';
 
-let place: Place;
-let service: Service;
-let runs: BulkRuns;
 let port: string;
-beforeAll(async () => {
-  place = await usualPlace();
+const runs = bulkRuns(async () => {
   port = String(await freePort());
-  service = await startService(place, { PORT: port });
-  runs = new BulkRuns(place, service);
+  return startService(await usualPlace(), { PORT: port });
+});
+beforeAll(async () => {
   for (const [form, input] of Object.entries(INPUTS)) {
     runs.write(`in.${form}`, input);
     const whole = `-o whole.${form} --rejects whole.${form}.rejects`;
     expect((await runs.run(`tokenize in.${form} ${FIELDS} ${whole}`)).code).toBe(3);
   }
 });
-afterAll(async () => {
-  await service.stop();
-  place.remove();
-});
-
 const ROWS = 60_000;
 /** Every 1,000th row is a bad one. */
 const INPUT = csvOf(ROWS, 'resumed').replaceAll(/^(\d+000),.*\r\n/gm, '$1\r\n');
@@ -68,11 +51,9 @@ describe('killed at any point, again and again, --resume ends with the same file
     const wholeBytes = name.endsWith('.gz') ? gzipSync(whole).length : Buffer.byteLength(whole);
     let kills = 0;
     for (let i = 1; i <= 8; i++) {
-      const child = runs.start(`${command}${i === 1 ? '' : ' --resume'}`);
-      const ended = runs.end(child);
-      await runs.untilLength(child, partial, random.below(wholeBytes * (i / 8)));
-      child.kill('SIGKILL');
-      if ((await ended).code === 'SIGKILL') kills++;
+      const again = `${command}${i === 1 ? '' : ' --resume'}`;
+      const ended = await runs.cutOff(again, [partial, random.below(wholeBytes * (i / 8))]);
+      if (ended.code === 'SIGKILL') kills++;
     }
     expect(kills).toBeGreaterThan(0);
     const last = runs.exists(name) ? { code: 3 } : await runs.run(`${command} --resume`);
@@ -87,11 +68,11 @@ describe('killed at any point, again and again, --resume ends with the same file
 
 test('Ctrl-C stops it, says how to go on, and the rest is done by --resume', async () => {
   const command = `${COMMAND} -o c.csv --rejects c.rejects`;
-  const child = runs.start(`${command} --json`);
-  const ended = runs.end(child);
-  await runs.untilLength(child, 'c.csv.partial', 200_000);
-  child.kill('SIGINT');
-  const { code, stdout, stderr } = await ended;
+  const { code, stdout, stderr } = await runs.cutOff(
+    `${command} --json`,
+    ['c.csv.partial', 200_000],
+    'SIGINT',
+  );
   expect(code).toBe(130);
   const stopped = JSON.parse(stdout);
   expect(stopped.is_complete).toBe(false);
@@ -99,14 +80,12 @@ test('Ctrl-C stops it, says how to go on, and the rest is done by --resume', asy
   expect(stderr).toContain('to go on, run it again with --resume');
   // All that it told of is kept.
   expect(runs.read('c.csv.partial').split('\r\n').length).toBeGreaterThan(stopped.rows / 2);
-  const unfinished = await runs.run(command);
-  expect(unfinished.code).toBe(1);
-  expect(unfinished.stderr).toContain('continue with --resume, or start again with --force');
-  const { code: otherCode, stderr: other } = await runs.run(
-    'tokenize in.csv --fields email -o c.csv --rejects c.rejects --resume',
+  const words = 'continue with --resume, or start again with --force';
+  expect(await runs.failure(command)).toContain(words);
+  const other = command.replace('email,name', 'email');
+  expect(await runs.failure(`${other} --resume`)).toContain(
+    'The run to resume used --fields email,name',
   );
-  expect(otherCode).toBe(1);
-  expect(other).toContain('The run to resume used --fields email,name');
   const rest = await runs.run(`${command} --resume --json`);
   expect(rest.code).toBe(3);
   const end = JSON.parse(rest.stdout);
@@ -140,72 +119,68 @@ test.runIf(process.platform === 'linux')('Ctrl-C ends it while it waits for a he
 test('a checkpoint that nothing can be made of is in the way of all but --force', async () => {
   runs.write('o.csv.checkpoint', '{');
   const command = 'tokenize in.csv --fields email -o o.csv --rejects o.rejects';
-  for (const again of ['', ' --resume']) {
-    const { code, stderr } = await runs.run(command + again);
-    expect(code).toBe(1);
-    expect(stderr).toContain('o.csv.checkpoint was not written by this version');
-  }
+  for (const again of ['', ' --resume'])
+    expect(await runs.failure(command + again)).toContain(
+      'o.csv.checkpoint was not written by this version',
+    );
   expect((await runs.run(`${command} --force`)).code).toBe(3);
   expect(runs.exists('o.csv.checkpoint')).toBe(false);
 });
 
-test('an input that has changed is not gone on with; --force begins anew', async () => {
+test('an input that has changed is not gone on with; --force begins again', async () => {
   runs.write('d.csv', csvOf(20_000, 'changed'));
-  const child = runs.start('tokenize d.csv --fields email -o d.out.csv');
-  const ended = runs.end(child);
-  await runs.untilLength(child, 'd.out.csv.partial', 1);
-  child.kill('SIGKILL');
-  await ended;
+  const command = 'tokenize d.csv --fields email -o d.out.csv';
+  await runs.cutOff(command, ['d.out.csv.partial', 1]);
   // As long as before, and another.
   for (const changed of [csvOf(20_000, 'chanGED'), csvOf(10, 'other')]) {
     runs.write('d.csv', changed);
-    const resumed = await runs.run('tokenize d.csv --fields email -o d.out.csv --resume');
-    expect(resumed.code).toBe(1);
-    expect(resumed.stderr).toContain('The input has changed since');
+    expect(await runs.failure(`${command} --resume`)).toContain('The input has changed since');
   }
-  const anew = await runs.run('tokenize d.csv --fields email -o d.out.csv --force');
-  expect(anew.code).toBe(0);
+  await runs.ok(`${command} --force`);
   expect(runs.read('d.out.csv').split('\r\n')).toHaveLength(12);
 });
 
-test('a service that is gone for longer than the time-out ends it; with the next one, --resume goes on', async () => {
-  const command = `${COMMAND} -o e.csv --rejects e.rejects`;
-  const child = runs.start(`${command} --timeout 5`);
+/** Runs a command whose service is killed in the middle of it. @returns its end, to wait for */
+async function losingService(command: string, name: string) {
+  const child = runs.start(`${COMMAND} -o ${name} ${command}`);
   const ended = runs.end(child);
-  await runs.untilLength(child, 'e.csv.partial', 200_000);
-  service.kill('SIGKILL');
-  await service.exit;
+  await runs.untilLength(child, `${name}.partial`, 200_000);
+  runs.service.kill('SIGKILL');
+  await runs.service.exit;
+  return { ended };
+}
+const backAgain = async () => {
+  runs.service = {
+    ...(await startService(runs.place, { PORT: port })),
+    api_key: runs.service.api_key,
+  };
+};
+
+test('a service that is gone for longer than the time-out ends it; with the next one, --resume goes on', async () => {
+  const { ended } = await losingService('--rejects e.rejects --timeout 5', 'e.csv');
   const { code, stderr } = await ended;
   expect(code).toBe(1);
   expect(stderr).toMatch(
     /(does not answer|gave no result).* The rows so far are kept: to go on, run standin tokenize .* --resume/,
   );
-  service = await startService(place, { PORT: port });
-  expect((await runs.run(`${command} --resume`)).code).toBe(3);
+  await backAgain();
+  expect((await runs.run(`${COMMAND} -o e.csv --rejects e.rejects --resume`)).code).toBe(3);
   expectWhole(runs.read('e.csv'), runs.read('e.rejects'));
 });
 
 test('a service that comes back within the time-out is waited for', async () => {
-  const child = runs.start(`${COMMAND} -o f.csv --rejects f.rejects`);
-  const ended = runs.end(child);
-  await runs.untilLength(child, 'f.csv.partial', 200_000);
-  service.kill('SIGKILL');
-  await service.exit;
-  service = await startService(place, { PORT: port });
+  const { ended } = await losingService('--rejects f.rejects', 'f.csv');
+  await backAgain();
   expect((await ended).code).toBe(3);
   expectWhole(runs.read('f.csv'), runs.read('f.rejects'));
 });
 
 test('in random mode too, every row is there once', async () => {
-  const { api_key: apiKey } = await createClient(place, '--token-mode', 'random');
+  const { api_key: STANDIN_API_KEY } = await createClient(runs.place, '--token-mode', 'random');
   const command = `${COMMAND} -o g.csv --rejects g.rejects`;
-  const child = runs.start(command, { STANDIN_API_KEY: apiKey });
-  const ended = runs.end(child);
-  await runs.untilLength(child, 'g.csv.partial', 200_000);
-  child.kill('SIGKILL');
-  await ended;
+  await runs.cutOff(command, ['g.csv.partial', 200_000], 'SIGKILL', { STANDIN_API_KEY });
   expect((await runs.run(`${command} --resume`)).code).toBe(3);
-  await runs.run('detokenize g.csv --fields email,name -o g.back.csv');
+  await runs.ok('detokenize g.csv --fields email,name -o g.back.csv');
   const good = INPUT.replaceAll(/^\d+000\r\n/gm, '');
   expect(runs.read('g.back.csv') === good).toBe(true);
 });
@@ -233,8 +208,8 @@ test.skipIf(!canMount)('a full disk ends it; with more room, --resume goes on', 
     'cp disk/* . && ls disk',
   ].join('\n');
   const child = spawn('unshare', ['-m', 'sh', '-c', script], {
-    cwd: runs.folder,
-    env: { PATH: process.env.PATH, ...runs.env },
+    cwd: runs.place.folder,
+    env: { PATH: process.env.PATH, ...runs.env() },
   });
   const { stdout, stderr } = await endOf(child);
   expect(stderr).toMatch(/disk\/out\.csv\.partial cannot be written \(the disk is full, ENOSPC\)/);

@@ -1,17 +1,14 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { mkdirSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { placeFor } from '../support/command.ts';
 import { childrenOf } from '../support/processes.ts';
-import { newBlankPlace, type Place, runCli } from '../support/service.ts';
+import { newBlankPlace } from '../support/service.ts';
 
-let place: Place;
-beforeAll(async () => {
-  place = await newBlankPlace();
-  mkdirSync(join(place.folder, 'some folder'));
-  writeFileSync(join(place.folder, 'some folder', 'tokens.txt'), '');
+const at = placeFor('block', newBlankPlace, async ({ path, write }) => {
+  mkdirSync(path('some folder'));
+  write('some folder/tokens.txt', '');
 });
-afterAll(() => place.remove());
 
 function isThere(program: string): boolean {
   return spawnSync(program, ['--version']).status === 0;
@@ -19,11 +16,7 @@ function isThere(program: string): boolean {
 
 /** Puts the script for a shell into a file. */
 async function install(shell: string, name = `standin.${shell}`): Promise<string> {
-  const { code, stdout, stderr } = await runCli(['completion', shell], place);
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-  const file = join(place.folder, name);
-  writeFileSync(file, stdout);
-  return file;
+  return at.write(name, await at.text(`completion ${shell}`));
 }
 
 const TIMEOUT_MS = 30_000;
@@ -31,8 +24,8 @@ const TIMEOUT_MS = 30_000;
 /** Types into a shell in a terminal of its own; gives the words of the command, with >< between them. */
 async function type(shell: string, setUp: string, keys: string): Promise<string> {
   const child = spawn('script', ['-qfec', shell, '/dev/null'], {
-    cwd: place.folder,
-    env: { PATH: process.env.PATH!, TERM: 'dumb', HOME: place.folder },
+    cwd: at.place.folder,
+    env: { PATH: process.env.PATH!, TERM: 'dumb', HOME: at.place.folder },
   });
   let output = '';
   try {
@@ -80,6 +73,11 @@ const TYPED: readonly (readonly [string, readonly string[]])[] = [
   ['standin client create --name som\t', ['client', 'create', '--name', 'som']],
 ];
 
+const CAN = [
+  ...['tokenize', 'detokenize', 'lookup', 'tokenize,detokenize'],
+  ...['tokenize,lookup', 'detokenize,lookup', 'tokenize,detokenize,lookup'],
+];
+
 const hasTerminal = isThere('script');
 
 describe.runIf(isThere('bash'))('bash', () => {
@@ -93,19 +91,14 @@ describe.runIf(isThere('bash'))('bash', () => {
   }
 
   test('offers the commands, options and choices of the place, and nothing where a text is wanted', async () => {
-    const groups = (await runCli(['--help'], place)).stdout.matchAll(/^ {2}([a-z][a-z-]*) /gm);
+    const groups = (await at.text('--help')).matchAll(/^ {2}([a-z][a-z-]*) /gm);
     expect(await offered('')).toEqual([...groups].map(([, name]) => name));
     expect(await offered('client', '')).toEqual(['create', 'list', 'update', 'disable', 'help']);
     expect(await offered('keyring', 're')).toEqual(['reseal', 'retire', 'rewrap']);
-    expect(await offered('keyring', 'rewrap', '--new')).toEqual([
-      '--new-kek-file',
-      '--new-kek-env',
-    ]);
-    const both = 'tokenize,detokenize';
-    const can = ['tokenize', 'detokenize', 'lookup', both];
-    can.push('tokenize,lookup', 'detokenize,lookup', `${both},lookup`);
-    expect(await offered('client', 'create', '--can', '')).toEqual(can);
-    expect(await offered('client', 'create', '--can', '=')).toEqual(can);
+    const kek = ['--new-kek-file', '--new-kek-env'];
+    expect(await offered('keyring', 'rewrap', '--new')).toEqual(kek);
+    for (const sign of ['', '='])
+      expect(await offered('client', 'create', '--can', sign)).toEqual(CAN);
     expect(await offered('client', 'create', '--name', '')).toEqual(['']);
     expect(await offered('client', 'list', '')).toEqual(['']);
     expect(await offered('nonsense', '')).toEqual(await offered(''));
@@ -127,7 +120,7 @@ describe.runIf(isThere('zsh') && hasTerminal)('zsh', () => {
 
   test('finds it in a folder of fpath', async () => {
     await install('zsh', '_standin');
-    const setUp = `fpath=('${place.folder}' $fpath); autoload -U compinit; compinit -D -u`;
+    const setUp = `fpath=('${at.place.folder}' $fpath); autoload -U compinit; compinit -D -u`;
     expect(await type('zsh -f -i', setUp, 'standin keyring sta\t')).toBe('keyring><status');
     // The first use loads the file, the second one calls what is loaded.
     expect(await type('zsh -f -i', setUp, 'standin doc\t--js\t')).toBe('doctor><--json');
@@ -138,23 +131,17 @@ describe.runIf(isThere('fish'))('fish', () => {
   /** What is offered for the end of the line. */
   async function offered(line: string): Promise<string[]> {
     const script = `source ${await install('fish')}; complete -C ${JSON.stringify(line)}`;
-    const env = { PATH: process.env.PATH!, HOME: place.folder };
+    const env = { PATH: process.env.PATH!, HOME: at.place.folder };
     const args = ['--no-config', '-c', script];
-    const output = execFileSync('fish', args, { encoding: 'utf8', env, cwd: place.folder });
-    return output
-      .split('\n')
-      .map((offer) => offer.split('\t')[0]!)
-      .slice(0, -1);
+    const output = execFileSync('fish', args, { encoding: 'utf8', env, cwd: at.place.folder });
+    return output.match(/^[^\t\n]+/gm) ?? [];
   }
 
   test('offers what fits the place, and files only where they are wanted', async () => {
     expect(await offered('standin cl')).toEqual(['client']);
     expect(await offered('standin keyring re')).toEqual(['reseal', 'retire', 'rewrap']);
     expect(await offered('standin client create --na')).toEqual(['--name']);
-    const both = 'tokenize,detokenize';
-    const can = ['detokenize', 'detokenize,lookup', 'lookup', 'tokenize', both];
-    can.push(`${both},lookup`, 'tokenize,lookup');
-    expect(await offered('standin client create --can ')).toEqual(can);
+    expect(await offered('standin client create --can ')).toEqual(CAN.toSorted());
     const modes = ['--token-mode=deterministic', '--token-mode=random'];
     expect(await offered('standin client update x --token-mode=')).toEqual(modes);
     expect(await offered('standin api-key issue --client list --exp')).toEqual(['--expires']);

@@ -1,33 +1,30 @@
-import { existsSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { existsSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
 import { SETTINGS } from '../../src/config/settings.ts';
 import { misspeltGuards, unknownSettings } from '../../src/config/unknown.ts';
-import { newBlankPlace, type Place, runCli, startService, usualPlace } from '../support/service.ts';
-
-let place: Place;
-afterEach(() => place.remove());
+import { placeFor } from '../support/command.ts';
+import { newBlankPlace, startService } from '../support/service.ts';
 
 describe('standin config', () => {
-  beforeEach(async () => {
-    place = await newBlankPlace();
-  });
+  const at = placeFor('test', newBlankPlace);
 
   test('prints every setting, its value and where it is from, and opens no vault', async () => {
-    writeFileSync(join(place.folder, '.env'), 'RATE_LIMIT=5\nLOG_LEVEL=warn\nVALUES_LIMIT=7\n');
+    at.write('.env', 'RATE_LIMIT=5\nLOG_LEVEL=warn\nVALUES_LIMIT=7\n');
     const env = { LOG_LEVEL: 'debug', VALUES_LIMIT: '' };
-    const { code, stdout, stderr } = await runCli(['config'], place, env);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const stdout = await at.text('config', env);
     const rows = stdout.split('\n').slice(0, -1);
     expect(rows[0]).toMatch(/^SETTING +VALUE +FROM$/);
     expect(rows.slice(1).map((row) => row.split(' ')[0])).toEqual(Object.keys(SETTINGS));
-    expect(stdout).toMatch(/^RATE_LIMIT +5 +\.env$/m);
-    expect(stdout).toMatch(/^LOG_LEVEL +debug +environment$/m);
-    expect(stdout).toMatch(/^VALUES_LIMIT +10000 +default$/m);
-    expect(stdout).toMatch(/^DATABASE_URL +- +-$/m);
-    expect(existsSync(place.env.DATA_DIR!)).toBe(false);
-    const { stdout: json } = await runCli(['config', '--json'], place, env);
-    expect(JSON.parse(json)).toContainEqual({ setting: 'RATE_LIMIT', value: '5', from: '.env' });
+    for (const row of [
+      /^RATE_LIMIT +5 +\.env$/m,
+      /^LOG_LEVEL +debug +environment$/m,
+      /^VALUES_LIMIT +10000 +default$/m,
+      /^DATABASE_URL +- +-$/m,
+    ])
+      expect(stdout).toMatch(row);
+    expect(existsSync(at.place.env.DATA_DIR!)).toBe(false);
+    const limit = { setting: 'RATE_LIMIT', value: '5', from: '.env' };
+    expect(await at.json('config', env)).toContainEqual(limit);
   });
 
   test('shows no secret, wherever it is from', async () => {
@@ -38,63 +35,59 @@ describe('standin config', () => {
       KEK_COMMAND: `echo ${secret}`,
       OPS_TOKEN: `${secret}0123456789abcdef`,
     };
-    writeFileSync(join(place.folder, '.env'), `VAULT_TOKEN=${secret}\n`);
-    for (const words of [['config'], ['config', '--json']]) {
-      const { code, stdout, stderr } = await runCli(words, place, env);
-      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-      expect(stdout).not.toContain(secret);
-    }
-    const { stdout } = await runCli(['config'], place, env);
+    at.write('.env', `VAULT_TOKEN=${secret}\n`);
+    const stdout = await at.text('config', env);
     for (const name of Object.keys(env))
       expect(stdout).toMatch(new RegExp(`^${name} +\\(not shown\\) +environment$`, 'm'));
     expect(stdout).toMatch(/^VAULT_TOKEN +\(not shown\) +\.env$/m);
+    expect(stdout + (await at.text('config --json', env))).not.toContain(secret);
   });
 
   test('prints settings that a start refuses too, and ends with 1 as a start does', async () => {
-    const { code, stdout, stderr } = await runCli(['config'], place, { PORT: 'x' });
+    const { stdout, ...end } = await at.run('config', { PORT: 'x' });
     expect(stdout).toMatch(/^PORT +x +environment$/m);
-    expect({ code, stderr }).toEqual({
-      code: 1,
-      stderr: 'standin: PORT is "x"; it must be 0 to 65535.\n',
-    });
+    const stderr = 'standin: PORT is "x"; it must be 0 to 65535.\n';
+    expect(end).toEqual({ code: 1, stderr });
   });
 });
 
 describe('a name that looks like a setting and is none', () => {
+  const at = placeFor('test');
+
   test('is named by config, by doctor and in the log of a start', async () => {
-    place = await usualPlace();
-    writeFileSync(join(place.folder, '.env'), 'RATE_LIMITS=3\n');
+    at.write('.env', 'RATE_LIMITS=3\n');
     const env = { DATA_DIRS: 'x', STANDIN_FOO: 'y' };
     const words = [
       'RATE_LIMITS is not a setting. Did you mean RATE_LIMIT?',
       'DATA_DIRS is not a setting. Did you mean DATA_DIR?',
       'STANDIN_FOO is not a setting. List the settings with: standin config',
     ];
-    const { code, stderr } = await runCli(['config'], place, env);
+    const { code, stderr } = await at.run('config', env);
     expect(code).toBe(0);
     for (const one of words) expect(stderr).toContain(`standin: ${one}\n`);
-    const doctor = await runCli(['doctor'], place, env);
+    const doctor = await at.run('doctor', env);
     expect(doctor.stdout).toContain(`warning  configuration: ${words.join(' ')}\n`);
-    const service = await startService(place, env);
-    const warned = service
-      .output()
-      .split('\n')
-      .filter((line) => line.includes('"level":"warn"'));
+    const service = await startService(at.place, env);
+    const lines = service.output().split('\n');
+    const warned = lines.filter((line) => line.includes('"level":"warn"'));
     const told = warned.map((line) => JSON.parse(line).msg);
     expect(told.slice(0, words.length)).toEqual(words);
     await service.stop();
   });
 
-  test('that is nearly a setting that protects ends a start, also in .env', async () => {
-    place = await usualPlace();
-    writeFileSync(join(place.folder, '.env'), 'TLS_CLIENT_CA_FIEL=hunter2\n');
-    const words =
-      'standin: TLS_CLIENT_CA_FIEL is not a setting. Did you mean TLS_CLIENT_CA_FILE, which protects? Correct or unset it.\n';
-    expect(await runCli(['serve'], place)).toEqual({ code: 1, stdout: '', stderr: words });
-    const { code, stderr } = await runCli(['config'], place);
-    expect([code, stderr]).toEqual([1, words]);
-  });
+  test.each(['serve', 'config'])(
+    'that is nearly a setting that protects ends %s, also in .env',
+    async (command) => {
+      at.write('.env', 'TLS_CLIENT_CA_FIEL=hunter2\n');
+      const words =
+        'standin: TLS_CLIENT_CA_FIEL is not a setting. Did you mean TLS_CLIENT_CA_FILE, which protects? Correct or unset it.\n';
+      const { code, stderr } = await at.run(command);
+      expect([code, stderr]).toEqual([1, words]);
+    },
+  );
+});
 
+describe('a name of the environment', () => {
   test.each([
     ['AUDIT_REQIRED', 'AUDIT_REQUIRED, which protects?'],
     ['AUDIT_REQURIED', 'AUDIT_REQUIRED, which protects?'],
@@ -112,15 +105,13 @@ describe('a name that looks like a setting and is none', () => {
     ['rate_limit', 'RATE_LIMIT?'],
     ['HOSTS', 'HOST?'],
   ])('%s is taken for %s', (name, meant) => {
-    place = { remove: () => {} } as Place;
     const found = [...unknownSettings({ [name]: 'x' }), ...misspeltGuards({ [name]: 'x' })];
     expect(found).toEqual([
       expect.stringContaining(`${name} is not a setting. Did you mean ${meant}`),
     ]);
   });
 
-  test('does not look like one where other programs use it', () => {
-    place = { remove: () => {} } as Place;
+  test('is taken for none where other programs use it', () => {
     const others = {
       ...{ PATH: 'x', HOME: 'x', HOSTNAME: 'x', AWS_PROFILE: 'x', LOG_DIR: 'x', NODE_ENV: 'x' },
       ...{ STANDIN_PORT: 'tcp://10.0.0.1:80', STANDIN_SERVICE_HOST: '10.0.0.1' },

@@ -1,279 +1,284 @@
+import { execFileSync, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { commandsOf, placeFor, withVault } from '../support/command.ts';
 import { Licenser } from '../support/keys.ts';
 import { freePort } from '../support/postgres.ts';
 import {
   createClient,
-  type Ended,
   kinds,
-  makeVault,
   newPlace,
   type Place,
-  runCli,
-  type Service,
   startService,
   usualKinds,
 } from '../support/service.ts';
 import { sql } from '../support/vault.ts';
 
-type Finding = { check: string; status: string; detail: string };
-
-let place: Place;
-
-async function doctor(env: Record<string, string> = {}): Promise<Ended & { findings: Finding[] }> {
-  const ended = await runCli(['doctor', '--json'], place, env);
-  return { ...ended, findings: JSON.parse(ended.stdout) };
+interface Finding {
+  readonly check: string;
+  readonly status: string;
+  readonly detail: string;
 }
 
-/** What is not well, as check and status. */
-function troubles(findings: readonly Finding[]): string[] {
-  return findings
-    .filter((one) => one.status !== 'ok')
-    .map(({ check, status }) => `${check}: ${status}`);
+/** What is not well; an `ok` in it would be a mistake of doctor. */
+async function troubles(place: Place, env: Record<string, string> = {}): Promise<Finding[]> {
+  const { run } = commandsOf(() => place);
+  const { code, stdout, stderr } = await run('doctor --json', env);
+  const findings: Finding[] = JSON.parse(stdout);
+  const problems = findings.filter(({ status }) => status === 'problem').length;
+  expect(code).toBe(problems > 0 ? 1 : 0);
+  if (problems === 1) expect(stderr).toBe('standin: 1 problem found.\n');
+  return findings.filter(({ status }) => status !== 'ok');
 }
 
-function detail(findings: readonly Finding[], check: string): string {
-  return findings.find((one) => one.check === check)!.detail;
-}
+const trouble = (check: string, detail: RegExp | string, status = 'problem') => ({
+  ...{ check, status },
+  detail:
+    typeof detail === 'string' ? expect.stringContaining(detail) : expect.stringMatching(detail),
+});
+const KEK = 'key-encryption key';
 
 /** serve with the same trouble ends before it listens. */
-async function expectNoStart(message: string, env: Record<string, string> = {}): Promise<void> {
-  const own = { ...env, PORT: '0', OPS_PORT: '0' };
-  const { code, stdout, stderr } = await runCli(['serve'], place, own);
-  expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
-  expect(stderr).toContain(message);
-}
-
-async function makeVaultWithClient(): Promise<void> {
-  await makeVault(place);
-  await createClient(place);
+async function expectNoStart(place: Place, words: string, env: Record<string, string> = {}) {
+  const { failure } = commandsOf(() => place);
+  expect(await failure('serve', { ...env, PORT: '0', OPS_PORT: '0' })).toContain(words);
 }
 
 describe.each(usualKinds())('doctor on a vault of the %s database', (kind) => {
+  const at = placeFor('block', () => newPlace(kind), withVault);
   let kekFile: string;
   let kek: Buffer;
-
   beforeAll(async () => {
-    place = await newPlace(kind);
-    kekFile = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
-    await makeVaultWithClient();
+    kekFile = at.place.env.KEK_FILE ?? join(at.place.env.DATA_DIR!, 'kek');
+    await createClient(at.place);
     kek = readFileSync(kekFile);
   });
   afterEach(() => {
     rmSync(kekFile, { force: true });
     writeFileSync(kekFile, kek, { mode: 0o600 });
   });
-  afterAll(() => place.remove());
 
-  test('a wrong KEK is a problem, and stops the start', async () => {
-    writeFileSync(kekFile, randomBytes(32), { mode: 0o600 });
-    const { code, stderr, findings } = await doctor();
-    expect({ code, stderr }).toEqual({ code: 1, stderr: 'standin: 1 problem found.\n' });
-    expect(troubles(findings)).toEqual(['key-encryption key: problem']);
-    expect(detail(findings, 'key-encryption key')).toMatch(
+  const writeKek = (bytes: number) => writeFileSync(kekFile, randomBytes(bytes), { mode: 0o600 });
+  test.each<[string, () => void, RegExp, string]>([
+    [
+      'a wrong KEK',
+      () => writeKek(32),
       /is not the one of this vault .* Set KEK_FILE to the right key/,
-    );
-    await expectNoStart('is not the one of this vault');
-  });
-
-  test('a missing KEK is a problem, and stops the start: none is made for a vault with keys', async () => {
-    rmSync(kekFile);
-    const { code, findings } = await doctor();
-    expect(code).toBe(1);
-    expect(troubles(findings)).toEqual(['key-encryption key: problem']);
-    expect(detail(findings, 'key-encryption key')).toMatch(
+      'is not the one of this vault',
+    ],
+    // None is made for a vault with keys.
+    [
+      'a missing KEK',
+      () => rmSync(kekFile),
       /\(ENOENT\)\. Set KEK_FILE to its file, or restore it from your backup/,
-    );
-    await expectNoStart('cannot be read from');
-  });
-
-  test('a KEK of the wrong length is a problem that says how to make one', async () => {
-    writeFileSync(kekFile, randomBytes(31), { mode: 0o600 });
-    const { findings } = await doctor();
-    expect(detail(findings, 'key-encryption key')).toMatch(
+      'cannot be read from',
+    ],
+    [
+      'a KEK of the wrong length',
+      () => writeKek(31),
       /the file has 31 bytes.*openssl rand -hex 32/,
-    );
-    await expectNoStart('must be 32 bytes, or 64 hex digits');
-  });
-
-  test('a KEK that others may read is a problem, and the command it names mends it', async () => {
-    chmodSync(kekFile, 0o644);
-    const { code, findings } = await doctor();
-    expect(code).toBe(1);
-    expect(troubles(findings)).toEqual(['key-encryption key: problem']);
-    expect(detail(findings, 'key-encryption key')).toContain(`Run: chmod 600 ${kekFile}`);
-    await expectNoStart(`Run: chmod 600 ${kekFile}`);
-    chmodSync(kekFile, 0o600);
-    expect(troubles((await doctor()).findings)).toEqual([]);
+      'must be 32 bytes, or 64 hex digits',
+    ],
+    [
+      'a KEK that others may read',
+      () => chmodSync(kekFile, 0o644),
+      /Run: chmod 600 \S+kek/,
+      'Run: chmod 600 ',
+    ],
+  ])('%s is a problem with its remedy, and stops the start', async (_, spoil, detail, words) => {
+    spoil();
+    expect(await troubles(at.place)).toEqual([trouble(KEK, detail)]);
+    await expectNoStart(at.place, words);
   });
 
   test('the KEK may be in hex: the vault opens with either form of it', async () => {
-    const content = readFileSync(kekFile);
-    const hex = content.length === 32 ? content.toString('hex') : content.toString().trim();
-    writeFileSync(kekFile, `\n ${hex.toUpperCase()} \n`);
-    expect(troubles((await doctor()).findings)).toEqual([]);
-    writeFileSync(kekFile, Buffer.from(hex, 'hex'));
-    expect(troubles((await doctor()).findings)).toEqual([]);
+    const hex = kek.length === 32 ? kek.toString('hex') : kek.toString().trim();
+    for (const form of [`\n ${hex.toUpperCase()} \n`, Buffer.from(hex, 'hex')]) {
+      writeFileSync(kekFile, form);
+      expect(await troubles(at.place)).toEqual([]);
+    }
   });
 
   test('another suffix is a problem that names the right one, and stops the start', async () => {
-    const { code, findings } = await doctor({ TOKEN_SUFFIX: 'other' });
-    expect(code).toBe(1);
-    expect(troubles(findings)).toEqual(['token suffix: problem']);
-    expect(detail(findings, 'token suffix')).toContain('Set TOKEN_SUFFIX=tok.');
-    await expectNoStart('the suffix is fixed when the vault is made', { TOKEN_SUFFIX: 'other' });
+    const env = { TOKEN_SUFFIX: 'other' };
+    expect(await troubles(at.place, env)).toEqual([
+      trouble('token suffix', 'Set TOKEN_SUFFIX=tok.'),
+    ]);
+    await expectNoStart(at.place, 'the suffix is fixed when the vault is made', env);
   });
 
   test('a license that lets tokenize fail is a problem, an absent one is not asked for', async () => {
-    const licenser = new Licenser(place.folder);
-    const missing = await doctor(licenser.env);
-    expect(missing.code).toBe(1);
-    expect(troubles(missing.findings)).toEqual(['license: problem']);
-    expect(detail(missing.findings, 'license')).toMatch(/ENOENT\. Put a valid license in /);
+    const licenser = new Licenser(at.place.folder);
+    const found = () => troubles(at.place, licenser.env);
+    expect(await found()).toEqual([trouble('license', /ENOENT\. Put a valid license in /)]);
     await licenser.issue(-1);
-    const expired = await doctor(licenser.env);
-    expect(troubles(expired.findings)).toEqual(['license: problem']);
-    expect(detail(expired.findings, 'license')).toContain('it expired');
+    expect(await found()).toEqual([trouble('license', 'it expired')]);
     await licenser.issue(365);
-    expect(troubles((await doctor(licenser.env)).findings)).toEqual([]);
+    expect(await found()).toEqual([]);
   });
 });
 
 describe.each(usualKinds())('doctor on a %s database of its own', (kind) => {
-  beforeEach(async () => {
-    place = await newPlace(kind);
-  });
-  afterEach(() => place.remove());
+  const at = placeFor('test', () => newPlace(kind));
 
   test('before the first start it says where it found no vault, and who makes one', async () => {
-    const { code, findings } = await doctor();
-    expect(code).toBe(1);
-    expect(troubles(findings)).toEqual(['schema: problem']);
-    expect(detail(findings, 'schema')).toMatch(/^There is no vault in .*standin migrate$/);
-  });
-
-  test('after migrate alone nothing is wrong: the keys are made by the first start', async () => {
-    await runCli(['migrate'], place);
-    const { code, findings } = await doctor();
-    expect(code).toBe(0);
-    expect(troubles(findings)).toEqual([]);
+    const nowhere = trouble('schema', /^There is no vault in .*standin migrate$/);
+    expect(await troubles(at.place)).toEqual([nowhere]);
+    // The keys are made by the first start.
+    await withVault(at);
+    expect(await troubles(at.place)).toEqual([]);
   });
 
   test('no client, or no live API key, is a warning that says how to make one', async () => {
-    await makeVault(place);
-    await runCli(['client', 'list'], place);
-    const none = await doctor();
-    expect(none.code).toBe(0);
-    expect(troubles(none.findings)).toEqual(['clients: warning']);
-    expect(detail(none.findings, 'clients')).toContain('standin client create --name NAME');
-    await createClient(place);
-    const [apiKey] = JSON.parse((await runCli(['api-key', 'list', '--json'], place)).stdout);
-    await runCli(['api-key', 'revoke', apiKey.api_key_id], place);
-    const revoked = await doctor();
-    expect(troubles(revoked.findings)).toEqual(['clients: warning']);
-    expect(detail(revoked.findings, 'clients')).toContain('standin api-key issue');
+    await withVault(at);
+    await at.json('client list');
+    const warning = (remedy: string) => [trouble('clients', remedy, 'warning')];
+    expect(await troubles(at.place)).toEqual(warning('standin client create --name NAME'));
+    await createClient(at.place);
+    const [apiKey] = await at.json('api-key list');
+    await at.json(`api-key revoke ${apiKey.api_key_id}`);
+    expect(await troubles(at.place)).toEqual(warning('standin api-key issue'));
   });
 
-  describe('with a service to change the tables through', () => {
-    let service: Service;
-    beforeEach(async () => {
-      service = await startService(place);
-    });
-    afterEach(() => service.stop());
+  test('an older schema is a warning, and nothing else is asked of it', async () => {
+    const service = await startService(at.place);
+    await service.stop();
+    await sql(at.place, 'drop table standin.policies');
+    await sql(at.place, 'alter table standin.clients drop column can_lookup');
+    await sql(at.place, 'delete from standin.migrations where version >= 6');
+    expect(await troubles(at.place)).toMatchObject([{ check: 'schema', status: 'warning' }]);
+  });
 
-    test('an older schema is a warning, and nothing else is asked of it', async () => {
+  test.each([
+    [
+      'a newer schema',
+      "insert into standin.migrations (version, name) values (9999, 'later')",
+      trouble('schema', /version 9999.*Start a newer release/),
+      'a schema cannot go back',
+    ],
+    [
+      'a changed key row',
+      "update standin.keyring set wrapped = set_byte(wrapped, 20, get_byte(wrapped, 20) # 1) where purpose = 'dek'",
+      trouble(KEK, /The dek key, version 1, does not unwrap.*with your backup/),
+      'does not unwrap',
+    ],
+  ])('%s is a problem, and stops the start', async (_, change, found, words) => {
+    const service = await startService(at.place);
+    try {
+      await sql(at.place, change);
+      expect(await troubles(at.place)).toEqual([found]);
+      await expectNoStart(at.place, words);
+    } finally {
       await service.stop();
-      await sql(place, 'drop table standin.policies');
-      await sql(place, 'alter table standin.clients drop column can_lookup');
-      await sql(place, 'delete from standin.migrations where version >= 6');
-      const { code, findings } = await doctor();
-      expect([code, troubles(findings)]).toEqual([0, ['schema: warning']]);
-    });
-
-    test('a newer schema is a problem, and stops the start of the older program', async () => {
-      await sql(place, "insert into standin.migrations (version, name) values (9999, 'later')");
-      const { code, findings } = await doctor();
-      expect(code).toBe(1);
-      expect(troubles(findings)).toEqual(['schema: problem']);
-      expect(detail(findings, 'schema')).toMatch(/version 9999.*Start a newer release/);
-      await expectNoStart('a schema cannot go back');
-    });
-
-    test('a changed key row is a problem that names the row, and stops the start', async () => {
-      await sql(
-        place,
-        "update standin.keyring set wrapped = set_byte(wrapped, 20, get_byte(wrapped, 20) # 1) where purpose = 'dek'",
-      );
-      const { code, findings } = await doctor();
-      expect(code).toBe(1);
-      expect(troubles(findings)).toEqual(['key-encryption key: problem']);
-      expect(detail(findings, 'key-encryption key')).toMatch(
-        /The dek key, version 1, does not unwrap.*with your backup/,
-      );
-      await expectNoStart('does not unwrap');
-    });
+    }
   });
 });
 
 describe('doctor without a database', () => {
-  afterEach(() => place.remove());
+  const at = placeFor('test', () => newPlace('embedded'));
 
   test('a server that is away is a problem, and the KEK is looked at all the same', async () => {
-    place = await newPlace('embedded');
     const env = {
       DATABASE_URL: `postgres://who:secret@127.0.0.1:${await freePort()}/vault`,
-      KEK_FILE: join(place.folder, 'kek'),
+      KEK_FILE: at.write('kek', randomBytes(32)),
     };
-    writeFileSync(env.KEK_FILE, randomBytes(32), { mode: 0o600 });
-    const { code, stdout, findings } = await doctor(env);
-    expect(code).toBe(1);
-    expect(troubles(findings)).toEqual(['database: problem']);
-    expect(detail(findings, 'database')).toMatch(/ECONNREFUSED.*Check DATABASE_URL/);
-    expect(detail(findings, 'key-encryption key')).toContain('can be read');
+    const away = trouble('database', /ECONNREFUSED.*Check DATABASE_URL/);
+    expect(await troubles(at.place, env)).toEqual([away]);
+    const { stdout } = await at.run('doctor', env);
+    expect(stdout).toMatch(/key-encryption key: .*can be read/);
     expect(stdout).not.toContain('secret');
-    await expectNoStart('database unavailable (ECONNREFUSED). Run: standin doctor', env);
+    const words = 'database unavailable (ECONNREFUSED). Run: standin doctor';
+    await expectNoStart(at.place, words, env);
     rmSync(env.KEK_FILE);
-    expect(troubles((await doctor(env)).findings)).toEqual([
-      'database: problem',
-      'key-encryption key: problem',
-    ]);
+    expect(await troubles(at.place, env)).toMatchObject([away, { check: KEK, status: 'problem' }]);
   });
 
   test('an embedded database that cannot start is a problem that names its folder', async () => {
-    place = await newPlace('embedded');
-    writeFileSync(join(place.folder, 'file'), '');
-    const env = { DATA_DIR: join(place.folder, 'file') };
-    const { code, findings } = await doctor(env);
-    expect(code).toBe(1);
-    expect(troubles(findings)).toEqual(['database: problem']);
-    expect(detail(findings, 'database')).toMatch(
-      /^DATA_DIR is .*\/file.* Set DATA_DIR to a folder that it can write/,
-    );
+    expect(await troubles(at.place, { DATA_DIR: at.write('file', '') })).toEqual([
+      trouble('database', /^DATA_DIR is .*\/file.* Set DATA_DIR to a folder that it can write/),
+    ]);
   });
 });
 
 describe.runIf(kinds().includes('server'))('doctor on a server', () => {
-  afterEach(() => place.remove());
+  const at = placeFor('test', () => newPlace('server'));
 
   test('a server that does not wait for its disk is refused, and a warning when allowed', async () => {
-    place = await newPlace('server');
-    const url = new URL(place.env.DATABASE_URL!);
+    const url = new URL(at.place.env.DATABASE_URL!);
     // From another database: behind a pooler, a session of this one would live on with its settings.
     const alter = `alter database ${url.pathname.slice(1)} set synchronous_commit = off`;
     url.pathname = '/postgres';
-    await sql({ ...place, env: { DATABASE_URL: url.href } }, alter);
-    const { code, findings } = await doctor();
-    expect(code).toBe(1);
-    expect(troubles(findings)).toEqual(['database: problem']);
-    expect(detail(findings, 'database')).toMatch(
-      /synchronous_commit=off.*Turn it on, or set ALLOW_UNSAFE_POSTGRES=true/,
-    );
-    await expectNoStart('synchronous_commit=off');
-    await makeVault(place);
-    const allowed = await doctor({ ALLOW_UNSAFE_POSTGRES: 'true' });
-    expect(allowed.code).toBe(0);
-    expect(troubles(allowed.findings)).toEqual(['database: warning']);
+    await sql({ ...at.place, env: { DATABASE_URL: url.href } }, alter);
+    const remedy = /synchronous_commit=off.*Turn it on, or set ALLOW_UNSAFE_POSTGRES=true/;
+    expect(await troubles(at.place)).toEqual([trouble('database', remedy)]);
+    await expectNoStart(at.place, 'synchronous_commit=off');
+    await withVault(at);
+    const allowed = await troubles(at.place, { ALLOW_UNSAFE_POSTGRES: 'true' });
+    expect(allowed).toMatchObject([{ check: 'database', status: 'warning' }]);
+  });
+});
+
+describe('doctor on AUDIT_LOG', () => {
+  const at = placeFor('block', undefined, withVault);
+
+  /** What doctor says of this AUDIT_LOG, and its exit code. */
+  async function examine(path: string): Promise<Finding & { code: number | string }> {
+    const { code, stdout } = await at.run('doctor --json', { AUDIT_LOG: path });
+    const finding = JSON.parse(stdout).find((one: Finding) => one.check === 'audit log');
+    return { code, ...finding };
+  }
+
+  test('a file that is still to be made is well when its folder is, and is not made', async () => {
+    const path = at.path('audit.log');
+    expect(await examine(path)).toMatchObject({
+      ...{ code: 0, status: 'ok' },
+      detail: expect.stringMatching(
+        /audit\.log can be written, \d+\.\d GiB free on the disk of \//,
+      ),
+    });
+    expect(existsSync(path)).toBe(false);
+    writeFileSync(path, '');
+    const detail = expect.stringContaining('can be written, ');
+    expect(await examine(path)).toMatchObject({ code: 0, status: 'ok', detail });
+  });
+
+  test.each([
+    ['in a folder that is not there', 'none/audit.log', 'ENOENT'],
+    ['that is a folder', 'folder', 'EISDIR'],
+    ['in what is no folder', 'file/audit.log', 'ENOTDIR'],
+  ])('%s is a problem, in the words of a start that fails', async (_, name, errno) => {
+    mkdirSync(at.path('folder'), { recursive: true });
+    at.write('file', '');
+    const { code, status, detail } = await examine(at.path(name));
+    expect({ code, status }).toEqual({ code: 1, status: 'problem' });
+    const words = `cannot be opened for writing (${errno}). Let this user write to the file`;
+    expect(detail).toContain(words);
+    const env = { AUDIT_LOG: at.path(name), PORT: '0', OPS_PORT: '0' };
+    expect(await at.failure('serve', env)).toBe(`standin: ${detail}\n`);
+  });
+
+  test.each([
+    ['stdout', 'standard output'],
+    ['/dev/null', '/dev/null can be written, and is not a file on a disk'],
+  ])('%s needs no disk', async (path, detail) => {
+    expect(await examine(path)).toMatchObject({ status: 'ok', detail });
+  });
+
+  test('a disk that is almost full is a warning that names its folder', async ({ skip }) => {
+    const small = at.path('small');
+    mkdirSync(small);
+    const mount = ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', small];
+    if (spawnSync('mount', mount).status !== 0) skip();
+    try {
+      mkdirSync(join(small, 'logs'));
+      expect(await examine(join(small, 'logs', 'audit.log'))).toMatchObject({
+        ...{ code: 0, status: 'warning' },
+        detail: expect.stringContaining(`0.0 GiB free on the disk of ${small}. Make room there`),
+      });
+    } finally {
+      execFileSync('umount', ['-l', small]);
+    }
   });
 });

@@ -1,13 +1,10 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { placeFor } from '../support/command.ts';
 import {
   call,
   type Ended,
   endOf,
   newPlace,
-  type Place,
-  runCli,
   type Service,
   spawnCli,
   startService,
@@ -20,28 +17,25 @@ import { sql } from '../support/vault.ts';
 const UNKNOWN = 'aaaaaaa@aaaaaa.aaa_tok';
 
 describe.each(usualKinds())('standin forget on the %s database', (kind) => {
-  let place: Place;
+  const at = placeFor('block', () => newPlace(kind));
   let nodes: Service[];
   let apiKey: string;
   beforeAll(async () => {
-    place = await newPlace(kind);
-    nodes = [await startService(place)];
+    nodes = [await startService(at.place)];
     apiKey = nodes[0]!.api_key;
-    if (kind === 'server') nodes.push(await startService(place));
+    if (kind === 'server') nodes.push(await startService(at.place));
   });
   afterAll(async () => {
     for (const node of nodes) await node.stop();
-    place.remove();
   });
   /** Everything that any command printed. */
   let printed = '';
   const tokens: string[] = [];
   afterEach(() => {
     // No token in any output, nor in the logs of the service.
-    for (const token of tokens) {
-      expect(printed).not.toContain(token);
-      for (const node of nodes) expect(node.output()).not.toContain(token);
-    }
+    for (const token of tokens)
+      for (const text of [printed, ...nodes.map((node) => node.output())])
+        expect(text).not.toContain(token);
   });
 
   async function tokenize(...values: string[]): Promise<string[]> {
@@ -65,26 +59,22 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
     return values[0];
   }
 
-  async function forget(...args: string[]): Promise<Ended> {
-    return note(await runCli(['forget', ...args], place));
-  }
-
-  async function forgetInput(input: string, ...args: string[]): Promise<Ended> {
-    const child = spawnCli(['forget', '--file', '-', ...args], place, {}, 'pipe');
-    child.stdin!.end(input);
-    return note(await endOf(child));
-  }
-
-  function note(result: Ended): Ended {
+  const note = async (running: Promise<Ended>) => {
+    const result = await running;
     printed += result.stdout + result.stderr;
     return result;
-  }
-
-  function fileOf(...lines: string[]): string {
-    const file = join(place.folder, 'tokens.txt');
-    writeFileSync(file, lines.join('\r\n'));
-    return file;
-  }
+  };
+  const forget = (...args: string[]) => note(at.run(['forget', ...args]));
+  const forgetJson = async (...args: string[]) => {
+    const { code, stdout, stderr } = await forget(...args, '--json');
+    return { code, stderr, found: JSON.parse(stdout) };
+  };
+  const fed = (input: string, ...args: string[]) => {
+    const child = spawnCli(['forget', ...args], at.place, {}, 'pipe');
+    child.stdin!.end(input);
+    return note(endOf(child));
+  };
+  const fileOf = (...lines: string[]) => at.write('tokens.txt', lines.join('\r\n'));
 
   test('a forgotten token is unknown on every node at once; the others stay, and its value can be tokenized again', async () => {
     const [gone, kept] = (await tokenize('to forget', 'to keep')) as [string, string];
@@ -93,11 +83,9 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
     expect(stdout).toBe('forgotten 1; forgotten before 0; unknown 0\n');
     expect(await restored(gone)).toBeUndefined();
     expect(await restored(kept)).toBe('to keep');
-    const [row] = await sql(
-      place,
-      "select count(*) as n from standin.records where sealed = '' and expires_at is null",
-    );
-    expect(Number(row!.n)).toBe(1);
+    const text =
+      "select count(*)::int as n from standin.records where sealed = '' and expires_at is null";
+    expect(await sql(at.place, text)).toEqual([{ n: 1 }]);
     expect(await tokenize('to forget')).toEqual([gone]);
     expect(await restored(gone)).toBe('to forget');
   });
@@ -106,16 +94,12 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
     const [known, before] = (await tokenize('dry known', 'dry before')) as [string, string];
     await forget(before, '--yes');
     const file = fileOf(known, '', UNKNOWN, `  ${before}`, 'no token');
-    const expected = {
-      is_dry_run: true,
-      is_complete: true,
-      known: 1,
-      already_forgotten: 1,
-      unknown: 2,
-      unknown_lines: [3, 5],
-    };
-    const { code, stdout, stderr } = await forget('--file', file, '--dry-run', '--json');
-    expect({ code, found: JSON.parse(stdout) }).toEqual({ code: 1, found: expected });
+    const { code, stderr, found } = await forgetJson('--file', file, '--dry-run');
+    expect(code).toBe(1);
+    expect(found).toEqual({
+      ...{ is_dry_run: true, is_complete: true, known: 1, already_forgotten: 1 },
+      ...{ unknown: 2, unknown_lines: [3, 5] },
+    });
     expect(stderr).toMatch(/^standin: 2 tokens are unknown to this vault, so nothing was removed/);
     expect((await forget('--file', file, '--dry-run')).stdout).toBe(
       'known 1, nothing was changed; forgotten before 1; unknown 2\n',
@@ -126,27 +110,26 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
   test('a file and standard input are read to their ends, and a second run finds nothing to do', async () => {
     const values = Array.from({ length: 1_201 }, (_, i) => `from a file ${i}`);
     const all = await tokenize(...values);
-    const json = async (result: Promise<Ended>) => {
-      const { code, stdout } = await result;
-      expect(code).toBe(0);
-      return JSON.parse(stdout);
-    };
-    const counts = { is_dry_run: false, is_complete: true, unknown_lines: [], unknown: 0 };
     const file = fileOf(...all.slice(0, 1_100), '');
-    const run = () => json(forget('--file', file, '--yes', '--json'));
-    expect(await run()).toEqual({ ...counts, forgotten: 1_100, already_forgotten: 0 });
-    expect(await run()).toEqual({ ...counts, forgotten: 0, already_forgotten: 1_100 });
-    expect(await json(forgetInput(all.join('\n'), '--yes', '--json'))).toEqual({
-      ...counts,
-      forgotten: 101,
-      already_forgotten: 1_100,
-    });
+    const same = { is_dry_run: false, is_complete: true, unknown_lines: [], unknown: 0 };
+    const run = () => forgetJson('--file', file, '--yes');
+    for (const [forgotten, before] of [
+      [1_100, 0],
+      [0, 1_100],
+    ])
+      expect(await run()).toMatchObject({
+        code: 0,
+        found: { ...same, forgotten, already_forgotten: before },
+      });
+    const rest = await fed(all.join('\n'), '--file', '-', '--yes', '--json');
+    const counts = { ...same, forgotten: 101, already_forgotten: 1_100 };
+    expect([rest.code, JSON.parse(rest.stdout)]).toEqual([0, counts]);
     for (const i of [0, 499, 500, 1_099, 1_200]) expect(await restored(all[i]!)).toBeUndefined();
   });
 
   test('`forget` without --yes and without a terminal exits 1 and removes nothing', async () => {
     const [token] = (await tokenize('nobody asked')) as [string];
-    for (const result of [await forget(token), await forgetInput(token)]) {
+    for (const result of [await forget(token), await fed(token, '--file', '-')]) {
       expect(result).toMatchObject({ code: 1, stdout: '' });
       expect(result.stderr).toContain('Add --yes to forget the values, or --dry-run');
     }
@@ -154,7 +137,7 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
   });
 
   test('a file that cannot be read, or has no tokens in it, is a failure that says what to do', async () => {
-    const missing = await forget('--file', join(place.folder, 'nothing'), '--yes');
+    const missing = await forget('--file', at.path('nothing'), '--yes');
     expect(missing).toMatchObject({ code: 1, stdout: '' });
     expect(missing.stderr).toContain('cannot be read (ENOENT)');
     const long = await forget('--file', fileOf('a', 'x'.repeat(5_000)), '--yes');
@@ -184,49 +167,45 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
     expect(nothing.code).toBe(0);
   });
 
-  /** Runs the command on a terminal of its own, types the answer, and gives what the terminal showed. */
-  async function answered(answer: string, ...args: string[]): Promise<Ended> {
-    // The tokens in a file: the terminal shows what is typed.
-    return note(await askedOnTerminal(['forget', '--file', fileOf(...args)], place).answer(answer));
+  /** Types the answer on a terminal. The tokens are in a file: the terminal shows what is typed. */
+  function answered(answer: string, ...args: string[]): Promise<Ended> {
+    return note(askedOnTerminal(['forget', '--file', fileOf(...args)], at.place).answer(answer));
   }
 
   test('values of a file lose every token, by the draws or by a scan, and none is printed', async () => {
     const values = ['Ann Lee', ' two\nbreaks ', 'Ann Ray'];
     const all = await tokenize(...values);
-    const file = join(place.folder, 'people.ndjson');
-    writeFileSync(file, [...values, 'nobody'].map((one) => `${JSON.stringify(one)}\n`).join(''));
-    const dry = await forget('--values', file, '--dry-run', '--json');
+    const lines = [...values, 'nobody'].map((one) => `${JSON.stringify(one)}\n`);
+    const file = at.write('people.ndjson', lines.join(''));
     const unknown = { unknown: 1, unknown_lines: [4] };
-    expect(JSON.parse(dry.stdout)).toMatchObject({ known: 3, ...unknown });
+    const dry = await forgetJson('--values', file, '--dry-run');
+    expect(dry.found).toMatchObject({ known: 3, ...unknown });
     expect(dry.stderr).toMatch(/^standin: 1 value is unknown to this vault/);
-    const scanned = await forget('--values', file, '--scan', '--yes', '--json');
-    expect(JSON.parse(scanned.stdout)).toMatchObject({
-      forgotten: 3,
-      ...unknown,
-      not_searched: [],
-    });
+    const scanned = await forgetJson('--values', file, '--scan', '--yes');
+    expect(scanned.found).toMatchObject({ forgotten: 3, ...unknown, not_searched: [] });
     for (const token of all) expect(await restored(token)).toBeUndefined();
     expect(await tokenize('Ann Lee')).toEqual([all[0]]);
-    const child = spawnCli(['forget', '--values', '-', '--yes'], place, {}, 'pipe');
-    child.stdin!.end('\ufeffAnn Lee\r\n');
-    const { code, stdout, stderr } = note(await endOf(child));
-    expect([code, stderr]).toEqual([0, '']);
-    expect(stdout).toMatch(
-      /^forgotten 1; forgotten before 0; unknown 0\nNot searched: tokens that/,
-    );
+    expect(await fed('\ufeffAnn Lee\r\n', '--values', '-', '--yes')).toEqual({
+      code: 0,
+      stdout: expect.stringMatching(
+        /^forgotten 1; forgotten before 0; unknown 0\nNot searched: tokens that/,
+      ),
+      stderr: '',
+    });
     for (const value of ['Ann Lee', 'breaks', 'Ann Ray']) expect(printed).not.toContain(value);
   });
 
   test('values that cannot be read or asked about are a failure, and nothing is forgotten', async () => {
     const [token] = (await tokenize('kept as it is')) as [string];
-    const file = join(place.folder, 'values.ndjson');
-    writeFileSync(file, '"kept as it is"\nno JSON\n');
-    expect((await forget('--values', file)).stderr).toContain('Add --yes to forget the values');
-    const wrong = await forget('--values', file, '--yes');
-    expect(wrong.stderr).toContain('Line 2 is not a JSON string. Nothing was forgotten.');
-    const missing = await forget('--values', join(place.folder, 'nothing'), '--yes');
-    expect([wrong.code, missing.code]).toEqual([1, 1]);
-    expect(missing.stderr).toContain('cannot be read (ENOENT)');
+    const file = at.write('values.ndjson', '"kept as it is"\nno JSON\n');
+    for (const [args, words] of [
+      [[file], 'Add --yes to forget the values'],
+      [[file, '--yes'], 'Line 2 is not a JSON string. Nothing was forgotten.'],
+      [[at.path('nothing'), '--yes'], 'cannot be read (ENOENT)'],
+    ] as const) {
+      const stderr = expect.stringContaining(words);
+      expect(await forget('--values', ...args)).toMatchObject({ code: 1, stderr });
+    }
     for (const args of [[], ['--scan', token], ['--values', file, token]])
       expect((await forget(...args, '--yes')).code).toBe(2);
     expect(await restored(token)).toBe('kept as it is');
@@ -236,24 +215,23 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
     const [first, last] = (await tokenize('first of many', 'last of many')) as [string, string];
     const strangers = Array.from({ length: 300_000 }, (_, i) => `stranger ${i}_tok`).join('\n');
     const file = fileOf(first, strangers, last);
-    const child = spawnCli(['forget', '--file', file, '--yes', '--json'], place);
-    const stopped = endOf(child);
+    const child = spawnCli(['forget', '--file', file, '--yes', '--json'], at.place);
+    const stopped = note(endOf(child));
     const isForgotten = async () =>
       (await call(nodes[0]!, 'detokenize', { a: first }, apiKey)).status === 400;
     await until(isForgotten, 'the first is forgotten');
     child.kill('SIGINT');
-    const { code, stdout } = note(await stopped);
+    const { code, stdout } = await stopped;
     expect(code).toBe(130);
     const counts = JSON.parse(stdout);
     expect(counts).toMatchObject({ is_complete: false, forgotten: 1 });
     expect(counts.unknown).toBeLessThan(300_000);
     expect(await restored(last)).toBe('last of many');
-    const again = note(await runCli(['forget', '--file', file, '--yes', '--json'], place));
+    const again = await forgetJson('--file', file, '--yes');
     expect(again.code).toBe(1);
-    const complete = JSON.parse(again.stdout);
-    expect(complete).toMatchObject({ is_complete: true, forgotten: 1, already_forgotten: 1 });
-    expect(complete.unknown).toBe(300_000);
-    expect(complete.unknown_lines).toHaveLength(10_000);
+    const complete = { is_complete: true, forgotten: 1, already_forgotten: 1, unknown: 300_000 };
+    expect(again.found).toMatchObject(complete);
+    expect(again.found.unknown_lines).toHaveLength(10_000);
     expect(again.stderr).toContain('100 %  300,002 of 300,002 tokens');
     expect(await restored(last)).toBeUndefined();
   });

@@ -1,19 +1,23 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { userInfo } from 'node:os';
-import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { POLICY_LEASE_MS } from '../../src/policy/policy-follower.ts';
+import { type Commands, commandsOf, placeFor, withVault } from '../support/command.ts';
+import { pairsIn } from '../support/pairs.ts';
 import { naughtyStrings } from '../support/samples.ts';
 import {
   call as callService,
   createClient,
+  endOf,
+  type Kind,
   kinds,
-  type Place,
   runCli,
-  runJson,
-  type Service,
   servedVault,
+  spawnCli,
+  until,
   usualKinds,
 } from '../support/service.ts';
+import { sql } from '../support/vault.ts';
 
 interface Pair {
   readonly token: string;
@@ -30,112 +34,98 @@ const FOREIGN: Pair[] = [
   { token: 'x', value: 'é€😀' },
   { token: 'blank', value: '' },
 ];
-
-/** Asks for one string, or several. */
-async function call(
-  service: Service,
-  operation: 'tokenize' | 'detokenize',
-  data: string | readonly string[],
-  apiKey = service.api_key,
-) {
-  const { status, body } = await callService(service, operation, { data }, apiKey);
-  return { status, body: { data: body.data?.data } };
-}
+const HOUR_MS = 3_600_000;
+const inHours = (hours: number) => new Date(Date.now() + hours * HOUR_MS).toISOString();
 
 let files = 0;
+const nameOf = (ending: string) => `pairs-${++files}.${ending}`;
+const ndjson = (pairs: readonly object[]) =>
+  pairs.map((pair) => `${JSON.stringify(pair)}\n`).join('');
+/** Writes pairs into a file of their own. */
+const fileOf = (at: Commands, pairs: readonly object[]) =>
+  at.write(nameOf('ndjson'), ndjson(pairs));
 
-function fileOf(place: Place, text: string, ending = 'ndjson'): string {
-  const path = join(place.folder, `pairs-${++files}.${ending}`);
-  writeFileSync(path, text);
-  return path;
-}
-
-function ndjson(pairs: readonly object[]): string {
-  return pairs.map((pair) => `${JSON.stringify(pair)}\n`).join('');
-}
-
-async function importPairs(place: Place, pairs: readonly object[], ...options: string[]) {
-  return runJson(place, 'import', fileOf(place, ndjson(pairs)), ...options);
-}
-
-async function expectPairs(service: Service, pairs: readonly Pair[], apiKey = service.api_key) {
-  const tokens = await call(
-    service,
-    'tokenize',
-    pairs.map(({ value }) => value),
-    apiKey,
-  );
-  expect(tokens.body.data).toEqual(pairs.map(({ token }) => token));
-  const values = await call(
-    service,
-    'detokenize',
-    pairs.map(({ token }) => token),
-    apiKey,
-  );
-  expect(values.body.data).toEqual(pairs.map(({ value }) => value));
+/** A vault with a service, and what tests ask them. */
+function imports(kind: Kind) {
+  const vault = servedVault(kind);
+  const at = commandsOf(() => vault.place);
+  /** Asks for one string, or several. */
+  const call = async (
+    operation: 'tokenize' | 'detokenize',
+    data: string | readonly string[],
+    apiKey = vault.service.api_key,
+  ) => {
+    const { status, body } = await callService(vault.service, operation, { data }, apiKey);
+    return status === 200 ? body.data.data : status;
+  };
+  const expectPairs = async (pairs: readonly Pair[], apiKey?: string) => {
+    const [tokens, values] = [pairs.map(({ token }) => token), pairs.map(({ value }) => value)];
+    expect(await call('tokenize', values, apiKey)).toEqual(tokens);
+    expect(await call('detokenize', tokens, apiKey)).toEqual(values);
+  };
+  const importPairs = (pairs: readonly object[], options = '') =>
+    at.result(`import ${fileOf(at, pairs)}${options}`);
+  return { vault, at, call, expectPairs, importPairs };
 }
 
 describe.each(kinds())('import into the %s database', (kind) => {
-  const at = servedVault(kind);
+  const { at, call, expectPairs, importPairs } = imports(kind);
 
   test('A49: tokens of other vaults go on working, both ways, and a second run changes nothing', async () => {
-    expect(await importPairs(at.place, FOREIGN)).toMatchObject({
-      ...{ is_complete: true, rows: 7, rejected: 0 },
-      ...{ imported: 7, already_known: 0, detokenize_only: 0 },
+    const counts = { is_complete: true, rows: 7, rejected: 0, detokenize_only: 0 };
+    const first = { ...counts, imported: 7, already_known: 0 };
+    expect(await importPairs(FOREIGN)).toMatchObject(first);
+    await expectPairs(FOREIGN);
+    const second = { ...counts, imported: 0, already_known: 7 };
+    expect(await importPairs(FOREIGN)).toMatchObject(second);
+    await expectPairs(FOREIGN);
+    expect(await at.result('verify')).toMatchObject({
+      bad: 0,
+      aliases: 7,
     });
-    await expectPairs(at.service, FOREIGN);
-    expect(await importPairs(at.place, FOREIGN)).toMatchObject({
-      ...{ imported: 0, already_known: 7, detokenize_only: 0, rejected: 0 },
-    });
-    await expectPairs(at.service, FOREIGN);
-    expect(await runJson(at.place, 'verify')).toMatchObject({ bad: 0, aliases: 7 });
   });
 
   test('a value that has a token of this vault keeps it; the old one is detokenized', async () => {
     const value = 'carla@example.com';
-    const own = (await call(at.service, 'tokenize', value)).body.data;
-    expect(await importPairs(at.place, [{ token: 'carla-1', value }])).toMatchObject({
-      ...{ imported: 1, detokenize_only: 1 },
-    });
-    await expectPairs(at.service, [{ token: own, value }]);
-    expect((await call(at.service, 'detokenize', 'carla-1')).body.data).toBe(value);
+    const own = await call('tokenize', value);
+    const counts = { imported: 1, detokenize_only: 1 };
+    expect(await importPairs([{ token: 'carla-1', value }])).toMatchObject(counts);
+    await expectPairs([{ token: own, value }]);
+    expect(await call('detokenize', 'carla-1')).toBe(value);
   });
 
   test('of two tokens of a value, the first in the file is the one that tokenize gives', async () => {
     const value = 'dora@example.com';
     const pairs = ['dora-1', 'dora-2', 'dora-1'].map((token) => ({ token, value }));
-    expect(await importPairs(at.place, pairs, '--dry-run')).toMatchObject({
-      ...{ imported: 2, already_known: 1, detokenize_only: 1 },
-    });
-    expect(await importPairs(at.place, pairs)).toMatchObject({ detokenize_only: 1, rejected: 0 });
-    await expectPairs(at.service, [{ token: 'dora-1', value }]);
-    expect((await call(at.service, 'detokenize', 'dora-2')).body.data).toBe(value);
+    const counts = { imported: 2, already_known: 1, detokenize_only: 1 };
+    expect(await importPairs(pairs, ' --dry-run')).toMatchObject(counts);
+    expect(await importPairs(pairs)).toMatchObject({ detokenize_only: 1, rejected: 0 });
+    await expectPairs([{ token: 'dora-1', value }]);
+    expect(await call('detokenize', 'dora-2')).toBe(value);
   });
 });
 
 describe.each(usualKinds())('import, on %s', (kind) => {
-  const at = servedVault(kind);
+  const { vault, at, call, expectPairs, importPairs } = imports(kind);
+  const verified = () => at.result('verify');
 
   /** The reasons in the rejects file, by line. */
-  async function rejected(pairs: readonly object[], ...options: string[]) {
-    const rejects = join(at.place.folder, `rejects-${++files}.csv`);
-    const file = fileOf(at.place, ndjson(pairs));
-    const { code, stdout } = await runCli(
-      ['import', file, '--rejects', rejects, '--json', ...options],
-      at.place,
-    );
+  async function rejected(pairs: readonly object[], options = '') {
+    const rejects = nameOf('csv');
+    const command = `import ${fileOf(at, pairs)} --rejects ${rejects} --json${options}`;
+    const { code, stdout } = await at.run(command);
     expect(code).toBe(3);
-    const lines = readFileSync(rejects, 'utf8').trim().split('\n').slice(1);
-    return { counts: JSON.parse(stdout), lines };
+    return { counts: JSON.parse(stdout), lines: at.read(rejects).trim().split('\n').slice(1) };
   }
 
   test('A48: each conflict is rejected with its line and the remedy; the rest is imported', async () => {
-    const own = (await call(at.service, 'tokenize', 'own@example.com')).body.data;
-    await importPairs(at.place, [
+    const own = await call('tokenize', 'own@example.com');
+    await importPairs([
       { token: 'taken', value: 'first' },
       { token: 'gone', value: 'forgotten' },
     ]);
-    await runJson(at.place, 'forget', 'gone', '--yes');
+    await at.json('forget gone --yes');
+    const value = 'value';
     const pairs = [
       { token: 'taken', value: 'second' },
       { token: 'gone', value: 'another' },
@@ -143,16 +133,16 @@ describe.each(usualKinds())('import, on %s', (kind) => {
       { token: 'twice', value: 'one' },
       { token: 'twice', value: 'two' },
       { token: 'same', value: 'same' },
-      { token: 'é', value: 'value' },
-      { token: ' edge', value: 'value' },
-      { token: 'x'.repeat(1_001), value: 'value' },
-      { token: null, value: 'value' },
+      { token: 'é', value },
+      { token: ' edge', value },
+      { token: 'x'.repeat(1_001), value },
+      { token: null, value },
       { token: 'no-value', value: null },
       { token: 'short_tok', value: 'x'.repeat(37) },
       { token: 'short', value: 'x'.repeat(1_025) },
-      { token: 'other-kind', value: 'value', kind: 'card' },
-      { token: 'other-space', value: 'value', space: 'no name' },
-      { token: 'late', value: 'value', expires_at: '2020-01-01T00:00:00Z' },
+      { token: 'other-kind', value, kind: 'card' },
+      { token: 'other-space', value, space: 'no name' },
+      { token: 'late', value, expires_at: '2020-01-01T00:00:00Z' },
       { token: 'good', value: 'good value' },
       { token: 'l'.repeat(256), value: 'long'.repeat(16_384) },
     ];
@@ -163,125 +153,110 @@ describe.each(usualKinds())('import, on %s', (kind) => {
       ...['10 token', '11 value', '12 value', '13 value', '14 kind', '15 space'],
       '16 expires_at',
     ]);
-    expect(found.lines[0]).toContain(
+    for (const [i, words] of [
       'stands for another value: keep one of the two; tokenize the other here',
-    );
-    expect(found.lines[1]).toContain('was forgotten');
-    expect(found.lines[2]).toContain('was drawn by this vault for another value');
+      'was forgotten',
+      'was drawn by this vault for another value',
+    ].entries())
+      expect(found.lines[i]).toContain(words);
     expect(found.counts).toMatchObject({ rows: 18, rejected: 15, imported: 3 });
-    expect((await call(at.service, 'detokenize', 'twice')).body.data).toBe('one');
-    await expectPairs(at.service, [{ token: 'good', value: 'good value' }, pairs.at(-1) as Pair]);
-  });
+    expect(await call('detokenize', 'twice')).toBe('one');
+    await expectPairs([{ token: 'good', value: 'good value' }, pairs.at(-1) as Pair]);
 
-  test('A48: a dry run finds the same, names the other line, and writes nothing', async () => {
-    const before = await runJson(at.place, 'verify');
-    const pairs = [
+    // A dry run finds the same, names the other line, and writes nothing.
+    const { seconds: _, ...before } = await verified();
+    const again = [
       { token: 'dry', value: 'one' },
       { token: 'taken', value: 'third' },
       { token: 'dry', value: 'two' },
     ];
-    const { counts, lines } = await rejected(pairs, '--dry-run');
+    const { counts, lines } = await rejected(again, ' --dry-run');
     expect(lines[1]).toContain('stands for another value on line 1');
     expect(counts).toMatchObject({ is_dry_run: true, rejected: 2, imported: 1 });
-    const { seconds: _, ...after } = await runJson(at.place, 'verify');
-    expect(before).toMatchObject(after);
+    expect(await verified()).toMatchObject(before);
   });
 
   test('without --rejects, the first bad row ends the run with its line', async () => {
-    const file = fileOf(
-      at.place,
-      ndjson([
-        { token: 'fine', value: 'v' },
-        { token: '', value: 'v' },
-      ]),
-    );
-    const { code, stderr } = await runCli(['import', file], at.place);
-    expect(code).toBe(1);
-    expect(stderr).toContain('Line 2: the field "token" is empty');
+    const pairs = ['fine', ''].map((token) => ({ token, value: 'v' }));
+    const file = fileOf(at, pairs);
+    const words = 'Line 2: the field "token" is empty';
+    expect(await at.failure(`import ${file}`)).toContain(words);
     expect(existsSync(`${file}.checkpoint`)).toBe(false);
   });
 
-  test('`import` finds columns by name or number, and paths in JSON by JSONPath', async () => {
-    const named = fileOf(at.place, 'old?;"e-mail";sort\nn-1;a@example.com;\n', 'csv');
-    await runJson(at.place, 'import', named, '--token-field', 'old?', '--value-field', 'e-mail');
-    const items = fileOf(at.place, '[{"t":"n-3","v":"c@example.com"}]', 'json');
-    await runJson(at.place, 'import', items, '--token-field', '$[*].t', '--value-field', '$.v');
-    const numbered = fileOf(at.place, 'b@example.com\tn-2\n', 'tsv');
-    const fields = ['--no-header', '--token-field', '2', '--value-field', '1'];
-    await runJson(at.place, 'import', numbered, ...fields);
-    await expectPairs(at.service, [
-      { token: 'n-1', value: 'a@example.com' },
-      { token: 'n-2', value: 'b@example.com' },
-      { token: 'n-3', value: 'c@example.com' },
-    ]);
-  });
+  test.each([
+    ['csv', 'old?;"e-mail";sort\nn-1;a@example.com;\n', '--token-field old? --value-field e-mail'],
+    ['json', '[{"t":"n-1","v":"a@example.com"}]', '--token-field $[*].t --value-field $.v'],
+    ['tsv', 'a@example.com\tn-1\n', '--no-header --token-field 2 --value-field 1'],
+  ])(
+    'finds columns by name or number, and paths in JSON by JSONPath: %s',
+    async (form, text, fields) => {
+      const file = at.write(nameOf(form), text.replaceAll(/(n-1|a@)/g, `$1${form}`));
+      await at.result(`import ${file} ${fields}`);
+      await expectPairs([{ token: `n-1${form}`, value: `a@${form}example.com` }]);
+    },
+  );
 
   test('in a space, the token is known there only; with --random, it is never given', async () => {
-    const tenant = await createClient(at.place, '--space', 'tenant');
+    const tenant = await createClient(vault.place, '--space', 'tenant');
     const pair = { token: 'spaced', value: 'fred@example.com' };
-    await importPairs(at.place, [pair], '--space', 'tenant');
-    await expectPairs(at.service, [pair], tenant.api_key);
-    expect((await call(at.service, 'detokenize', 'spaced')).status).toBe(400);
+    await importPairs([pair], ' --space tenant');
+    await expectPairs([pair], tenant.api_key);
+    expect(await call('detokenize', 'spaced')).toBe(400);
     const random = { token: 'random-1', value: 'gina@example.com' };
-    const first = await importPairs(at.place, [random], '--random');
-    expect(first).toMatchObject({ imported: 1, detokenize_only: 0 });
-    expect(await importPairs(at.place, [random], '--random')).toMatchObject({ already_known: 1 });
-    expect((await call(at.service, 'detokenize', 'random-1')).body.data).toBe(random.value);
-    expect((await call(at.service, 'tokenize', random.value)).body.data).toMatch(/_tok$/);
+    const first = { imported: 1, detokenize_only: 0 };
+    expect(await importPairs([random], ' --random')).toMatchObject(first);
+    expect(await importPairs([random], ' --random')).toMatchObject({ already_known: 1 });
+    expect(await call('detokenize', 'random-1')).toBe(random.value);
+    expect(await call('tokenize', random.value)).toMatch(/_tok$/);
   });
 
   test('a row can say that tokenize must not give its token', async () => {
-    const rows = 'own_1,gus@example.com,detokenize\nown_2,gus@example.com,both\n';
-    const file = fileOf(at.place, `token,value,use\n${rows}own_3,gus@example.com,\n`, 'csv');
-    expect(await runJson(at.place, 'import', file, '--use-field', 'use')).toMatchObject({
-      ...{ imported: 3, detokenize_only: 1 },
-    });
-    await expectPairs(at.service, [{ token: 'own_2', value: 'gus@example.com' }]);
-    const { body } = await call(at.service, 'detokenize', ['own_1', 'own_3']);
-    expect(body.data).toEqual(Array(2).fill('gus@example.com'));
+    const value = 'gus@example.com';
+    const rows = `own_1,${value},detokenize\nown_2,${value},both\nown_3,${value},\n`;
+    const file = at.write(nameOf('csv'), `token,value,use\n${rows}`);
+    const counts = { imported: 3, detokenize_only: 1 };
+    expect(await at.result(`import ${file} --use-field use`)).toMatchObject(counts);
+    await expectPairs([{ token: 'own_2', value }]);
+    expect(await call('detokenize', ['own_1', 'own_3'])).toEqual([value, value]);
     const { lines } = await rejected([{ token: 'own_4', value: 'v', use: 'tokenize' }]);
     expect(lines).toEqual(['1,use,is not both or detokenize']);
   });
 
-  test('a token expires at the time in its row, and tokenize extends it', async () => {
-    const soon = new Date(Date.now() + 3_600_000).toISOString();
-    await importPairs(at.place, [{ token: 'ends', value: 'hugo@example.com', expires_at: soon }]);
-    const { body } = await call(at.service, 'detokenize', 'ends');
-    expect(body.data).toBe('hugo@example.com');
-    await expectPairs(at.service, [{ token: 'ends', value: 'hugo@example.com' }]);
-  });
-
   test('C37: guesses at imported tokens without suffix count, and detokenize FILE takes them', async () => {
-    await importPairs(at.place, [{ token: 'bare-1', value: 'ida@example.com' }]);
-    const guesser = await createClient(at.place, '--unknown-token-limit', '0.05');
-    const guess = (i: number) => call(at.service, 'detokenize', `bare-${i}`, guesser.api_key);
+    await importPairs([{ token: 'bare-1', value: 'ida@example.com' }]);
+    const { api_key: guesser } = await createClient(vault.place, '--unknown-token-limit', '0.05');
     const statuses = [];
-    for (let i = 100; i < 110; i++) statuses.push((await guess(i)).status);
+    for (let i = 100; i < 110; i++) statuses.push(await call('detokenize', `bare-${i}`, guesser));
     expect(statuses.slice(0, 2)).toEqual([400, 400]);
     expect(statuses).toContain(429);
-    const file = fileOf(at.place, '{"a":"bare-1"}\n');
-    const out = join(at.place.folder, 'bare.ndjson');
-    const env = { STANDIN_URL: at.service.url, STANDIN_API_KEY: at.service.api_key };
-    const args = ['detokenize', file, '--fields', 'a', '-o', out];
-    expect((await runCli(args, at.place, env)).stderr).toContain('is not a token');
-    expect((await runCli([...args, '--bare'], at.place, env)).code).toBe(0);
-    expect(readFileSync(out, 'utf8')).toBe('{"a":"ida@example.com"}\n');
+    const file = at.write(nameOf('ndjson'), '{"a":"bare-1"}\n');
+    const { url: STANDIN_URL, api_key: STANDIN_API_KEY } = vault.service;
+    const env = { STANDIN_URL, STANDIN_API_KEY };
+    const command = `detokenize ${file} --fields a -o bare.ndjson`;
+    expect((await at.run(command, env)).stderr).toContain('is not a token');
+    expect((await at.run(`${command} --bare`, env)).code).toBe(0);
+    expect(at.read('bare.ndjson')).toBe('{"a":"ida@example.com"}\n');
   });
 
   test('C36: the audit log says who imported how much, and without it nothing is written', async () => {
-    const log = join(at.place.folder, 'audit.log');
-    const good = fileOf(at.place, ndjson([{ token: 'audited', value: 'jo@example.com' }]));
-    const torn = fileOf(at.place, ndjson([{ token: 'fine', value: 'v' }, { token: '' }]));
-    const audited = { AUDIT_LOG: log };
+    const good = fileOf(at, [{ token: 'audited', value: 'jo@example.com' }]);
+    const torn = fileOf(at, [{ token: 'fine', value: 'v' }, { token: '' }]);
     const codes = [];
-    for (const args of [[good, '--dry-run', '--space', 'tenant'], [good], [torn]])
-      codes.push((await runCli(['import', ...args], at.place, audited)).code);
+    for (const words of [`${good} --dry-run --space tenant`, good, torn])
+      codes.push((await at.run(`import ${words}`, { AUDIT_LOG: at.path('audit.log') })).code);
     expect(codes).toEqual([0, 0, 1]);
     const about = { event: 'import', user: userInfo().username, kind: 'text', space: '' };
     const counts = { imported: 1, already_known: 0, rejected: 0 };
     const dry = { ...about, space: 'tenant', is_dry_run: true, input: good };
     const real = { ...about, is_dry_run: false, input: good };
-    expect(linesOf(log)).toMatchObject([
+    const log = at.read('audit.log');
+    expect(
+      log
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line)),
+    ).toMatchObject([
       { ...dry, outcome: 'started' },
       { ...dry, outcome: 'success', ...counts },
       { ...real, outcome: 'started' },
@@ -289,31 +264,136 @@ describe.each(usualKinds())('import, on %s', (kind) => {
       { ...real, outcome: 'started', input: torn },
       { ...real, outcome: 'failed', input: torn },
     ]);
-    expect(readFileSync(log, 'utf8')).not.toContain('jo@example.com');
-    expect((await runCli(['audit', 'verify', log], at.place)).code).toBe(0);
+    expect(log).not.toContain('jo@example.com');
+    expect((await at.run('audit verify audit.log')).code).toBe(0);
 
-    const blocked = fileOf(at.place, ndjson([{ token: 'blocked', value: 'v' }]));
+    const blocked = fileOf(at, [{ token: 'blocked', value: 'v' }]);
     const nowhere = { AUDIT_LOG: '/proc/none/audit.log' };
-    const { code, stderr } = await runCli(['import', blocked], at.place, nowhere);
-    expect([code, stderr]).toEqual([1, expect.stringContaining('so nothing was imported')]);
-    expect((await call(at.service, 'detokenize', 'blocked')).status).toBe(400);
+    const words = 'so nothing was imported';
+    expect(await at.failure(`import ${blocked}`, nowhere)).toContain(words);
+    expect(await call('detokenize', 'blocked')).toBe(400);
   });
 
-  function linesOf(log: string): unknown[] {
-    const lines = readFileSync(log, 'utf8').trim().split('\n');
-    return lines.map((line) => JSON.parse(line));
+  test('any string can be the value of an old token', async () => {
+    const values = naughtyStrings.filter((value) => value !== '' && value.length < 250);
+    const pairs = [...new Set(values)].map((value, i) => ({ token: `naughty ${i}`, value }));
+    const counts = { imported: pairs.length, rejected: 0 };
+    expect(await importPairs(pairs)).toMatchObject(counts);
+    const tokens = pairs.map(({ token }) => token);
+    expect(await call('detokenize', tokens)).toEqual(pairs.map(({ value }) => value));
+  });
+
+  test('a space of imported tokens can have a client, whatever its name', async () => {
+    for (const space of ['Tenant-1', '42', 'ACME', '-x']) {
+      const value = `value of ${space}`;
+      await importPairs([{ token: 'of_space_tok', value, space }]);
+      const { api_key: apiKey } = await createClient(vault.place, `--space=${space}`);
+      expect(await call('detokenize', 'of_space_tok', apiKey)).toBe(value);
+    }
+    expect(await verified()).toMatchObject({ bad: 0 });
+  });
+});
+
+describe.each(usualKinds())('times of imported pairs, on %s', (kind) => {
+  const { vault, at, call, importPairs } = imports(kind);
+
+  /** Hours that the records of the vault have left; null: for ever. */
+  async function hoursLeft(): Promise<(number | null)[]> {
+    const text = `select extract(epoch from expires_at - now())::float / 3600 as left
+      from standin.records where sealed <> '' order by expires_at`;
+    const rows = await sql(vault.place, text);
+    return rows.map(({ left }) => left && Math.round(10 * left) / 10);
   }
 
-  test('any string can be the value of an old token', async () => {
-    const distinct = [...new Set(naughtyStrings)].filter(
-      (value) => value !== '' && value.length < 250,
+  test('F44: a later time, or none, extends a pair whatever its use is', async () => {
+    at.write('random.yaml', 'version: 1\nkinds: { random: { shape: text, tokens: random } }\n');
+    await at.json('policy apply random.yaml');
+    const pairs = [
+      { token: 'both_tok', value: 'of both', use: 'both' },
+      { token: 'detokenize_tok', value: 'of detokenize', use: 'detokenize' },
+      { token: 'random_tok', value: 'of random', kind: 'random' },
+    ];
+    const ending = (hours: number) => pairs.map((one) => ({ ...one, expires_at: inHours(hours) }));
+    expect(await importPairs(ending(1))).toMatchObject({ imported: 3 });
+    const extended = { imported: 3, already_known: 0, rejected: 0 };
+    for (const options of [' --dry-run', ''])
+      expect(await importPairs(ending(5), options)).toMatchObject(extended);
+    // The alias of the first never expires.
+    expect(await hoursLeft()).toEqual([5, 5, 5, null]);
+    const kept = { imported: 0, already_known: 3 };
+    for (const options of [' --dry-run', ''])
+      expect(await importPairs(ending(2), options)).toMatchObject(kept);
+    expect(await importPairs(pairs)).toMatchObject({ imported: 3 });
+    expect(await hoursLeft()).toEqual([null, null, null, null]);
+    for (const { token, value } of pairs) expect(await call('detokenize', token)).toBe(value);
+  });
+
+  test('a wrong clock of the machine expires nothing and extends nothing', async () => {
+    /** Runs a command on a clock that is wrong by so many hours. */
+    const runAt = async (hours: number, command: string) => {
+      const clock = at.write(
+        nameOf('cjs'),
+        `const now = Date.now; Date.now = () => now() + ${hours * HOUR_MS};
+        globalThis.Date = class extends Date { constructor(...of) { of.length ? super(...of) : super(Date.now()) } };`,
+      );
+      const NODE_OPTIONS = `${process.env.NODE_OPTIONS ?? ''} --require ${clock}`;
+      return runCli(command.split(' '), vault.place, { NODE_OPTIONS });
+    };
+    const soon = { token: 'soon_tok', value: 'of soon', expires_at: inHours(1) };
+    for (const hours of [-2, 2]) {
+      const file = fileOf(at, [{ ...soon, token: `soon_${hours + 2}_tok` }]);
+      expect(await runAt(hours, `import ${file}`)).toMatchObject({ code: 0 });
+    }
+    expect((await hoursLeft()).filter((left) => left !== null)).toEqual([1, 1]);
+    const late = fileOf(at, [{ ...soon, token: 'late_tok', expires_at: inHours(-1) }]);
+    const stderr = expect.stringContaining('is no time in the future');
+    for (const options of [' --dry-run', ''])
+      expect(await runAt(-2, `import ${late}${options}`)).toMatchObject({ code: 1, stderr });
+    const exported = async (hours: number, name: string) => {
+      expect((await runAt(hours, `export -o ${name} --plain`)).code).toBe(0);
+      return (await pairsIn(at.path(name))).map(({ token }) => token);
+    };
+    const both = ['soon_0_tok', 'soon_4_tok'];
+    expect(await exported(2, 'by-the-clock')).toEqual(expect.arrayContaining(both));
+    await sql(
+      vault.place,
+      'update standin.records set expires_at = now() where expires_at > now()',
     );
-    const pairs = distinct.map((value, i) => ({ token: `naughty ${i}`, value }));
-    expect(await importPairs(at.place, pairs)).toMatchObject({
-      imported: pairs.length,
-      rejected: 0,
-    });
-    const tokens = pairs.map(({ token }) => token);
-    expect((await call(at.service, 'detokenize', tokens)).body.data).toEqual(distinct);
+    expect(await exported(-2, 'after')).not.toContain('soon_0_tok');
+  });
+});
+
+/** Without a node, which would remove the expired value. */
+describe('import without a node', () => {
+  const at = placeFor('test', undefined, withVault);
+
+  test('F44: an expired pair is not known before, and comes back; a removed one is told apart', async () => {
+    const pair = { token: 'gone_tok', value: 'of gone', use: 'detokenize' };
+    await at.result(`import ${fileOf(at, [{ ...pair, expires_at: inHours(1) }])}`);
+    await sql(at.place, "update standin.records set expires_at = now() - interval '1 s'");
+    const counts = { imported: 1, already_known: 0 };
+    for (const options of [' --dry-run', ''])
+      expect(await at.result(`import ${fileOf(at, [pair])}${options}`)).toMatchObject(counts);
+    const kept = [{ expires_at: null }];
+    expect(await sql(at.place, 'select expires_at from standin.records')).toEqual(kept);
+    await at.json(`forget ${pair.token} --yes`);
+    const stderr = await at.failure(`import ${fileOf(at, [pair])}`);
+    expect(stderr).toContain('was forgotten or has expired');
+    expect(stderr).toContain('nobody can tell whether it was this one');
+  });
+
+  test('tokens without the suffix are stored only when every node counts guesses at them', async () => {
+    const file = fileOf(at, [{ token: 'bare-1', value: 'of bare' }]);
+    const child = spawnCli(['import', file], at.place);
+    const ended = endOf(child);
+    const announced = "select value from standin.settings where name = 'bare_tokens'";
+    await until(async () => (await sql(at.place, announced)).length > 0, 'the nodes to be told');
+    child.kill('SIGKILL');
+    await ended;
+    // A run after one that was killed does not know when the nodes were told, so it waits, too.
+    const startedAtMs = performance.now();
+    await at.result(`import ${file} --force`);
+    expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(POLICY_LEASE_MS);
+    expect(await sql(at.place, announced)).toEqual([{ value: 'imported' }]);
   });
 });

@@ -1,13 +1,10 @@
-import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { newKeyBytes } from '../../src/crypto/primitives.ts';
+import { placeFor } from '../support/command.ts';
 import {
-  type Ended,
+  endOf,
   newPlace,
-  type Place,
-  runCli,
-  runJson,
   type Service,
   spawnCli,
   startService,
@@ -16,202 +13,157 @@ import {
 } from '../support/service.ts';
 import { detokenizeAll, sql, tokenizeAll } from '../support/vault.ts';
 
-let place: Place;
-let service: Service;
-afterEach(async () => {
-  await service.stop();
-  place.remove();
-});
-
-async function newVault(kind: 'embedded' | 'server'): Promise<void> {
-  place = await newPlace(kind);
-  service = await startService(place);
-}
-
-const json = (...args: string[]) => runJson(place, ...args);
-
-/** Text on standard output of a command that ends well. */
-async function text(...args: string[]): Promise<string> {
-  const { code, stdout, stderr } = await runCli(args, place);
-  expect(code, stderr).toBe(0);
-  return stdout;
-}
-
-function values(count: number): string[] {
-  return Array.from({ length: count }, (_, i) => `value ${i}`);
-}
-
-/** Fingerprints in order, as verify names them. */
-async function fingerprints(): Promise<string[]> {
-  const rows = await sql(
-    place,
-    'select token_fingerprint as f from standin.records order by token_fingerprint',
-  );
-  return rows.map(({ f }) => f.replaceAll('-', ''));
-}
-
-async function damage(...which: string[]): Promise<void> {
-  await sql(
-    place,
-    'update standin.records set sealed = set_byte(sealed, 20, get_byte(sealed, 20) # 1) where token_fingerprint = any($1::uuid[])',
-    [which],
-  );
-}
-
-/** SIGINT to a command once its standard error has the words. */
-async function interruptedAt(words: string, ...args: string[]): Promise<Ended> {
-  const child = spawnCli(args, place);
-  let stdout = '';
-  let stderr = '';
-  child.stdout!.on('data', (chunk) => {
-    stdout += chunk;
-  });
-  child.stderr!.on('data', (chunk) => {
-    stderr += chunk;
-  });
-  const code = new Promise<number>((resolve) => child.once('close', resolve));
-  await until(() => stderr.includes(words), words);
-  child.kill('SIGINT');
-  return { code: await code, stdout, stderr };
-}
+const values = (count: number) => Array.from({ length: count }, (_, i) => `value ${i}`);
 
 describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
+  const at = placeFor('test', () => newPlace(kind));
+  let service: Service;
+  beforeEach(async () => {
+    service = await startService(at.place);
+  });
+  afterEach(() => service.stop());
+
+  /** Fingerprints in order, as verify names them. */
+  async function fingerprints(): Promise<string[]> {
+    const text = 'select token_fingerprint as f from standin.records order by token_fingerprint';
+    return (await sql(at.place, text)).map(({ f }) => f.replaceAll('-', ''));
+  }
+
+  /** Changes a bit of records; the same change again takes it back. */
+  async function damage(...which: string[]): Promise<void> {
+    const text =
+      'update standin.records set sealed = set_byte(sealed, 20, get_byte(sealed, 20) # 1) where token_fingerprint = any($1::uuid[])';
+    await sql(at.place, text, [which]);
+  }
+
+  const resealedWith = async (version: number) => {
+    const text = 'select count(*)::int as n from standin.records where key_version = $1';
+    return (await sql(at.place, text, [version]))[0]!.n as number;
+  };
+
   test('rotate, reseal, retire and rewrap say what they did and what is next', async () => {
-    await newVault(kind);
     const tokens = await tokenizeAll(service, values(2_500));
-    expect(await text('keyring', 'rotate')).toMatch(/^Version 2 of the dek key is the primary/);
-    expect(await text('keyring', 'status')).toMatch(
+    expect(await at.text('keyring rotate')).toMatch(/^Version 2 of the dek key is the primary/);
+    expect(await at.text('keyring status')).toMatch(
       /^dek +1 +[0-9a-f]{16} +\S+ +2,500\ndek +2 +primary +[0-9a-f]{16} +\S+ +0$/m,
     );
-    const early = await runCli(['keyring', 'retire', '1'], place);
-    expect(early.code).toBe(1);
-    expect(early.stderr).toMatch(/^standin: 2,500 records need key version 1; .*keyring reseal/);
-    const { code, stdout, stderr } = await runCli(['keyring', 'reseal'], place);
-    expect({ code, stdout }).toEqual({
+    const early = await at.failure('keyring retire 1');
+    expect(early).toMatch(/^standin: 2,500 records need key version 1; .*keyring reseal/);
+    expect(await at.run('keyring reseal')).toEqual({
       code: 0,
       stdout: '2,500 records resealed with key version 2.\n',
+      stderr: expect.stringMatching(/^100 % {2}2,500 of 2,500 records, [\d,]+\/s, 0 s left\n$/),
     });
-    expect(stderr).toMatch(/^100 % {2}2,500 of 2,500 records, [\d,]+\/s, 0 s left\n$/);
-    expect(await json('keyring', 'reseal')).toMatchObject({ resealed: 0, is_complete: true });
-    const young = await runCli(['keyring', 'retire', '1'], place);
-    expect([young.code, young.stderr]).toEqual([1, expect.stringMatching(/Try again in \d+ s/)]);
-    await sql(place, "update standin.keyring set created_at = created_at - interval '1 hour'");
-    expect(await text('keyring', 'retire', '1')).toMatch(/^Version 1 of the dek key is gone/);
-    const deks = (await json('keyring', 'status')).filter((key: any) => key.purpose === 'dek');
+    expect(await at.result('keyring reseal')).toMatchObject({ resealed: 0, is_complete: true });
+    expect(await at.failure('keyring retire 1')).toMatch(/Try again in \d+ s/);
+    await sql(at.place, "update standin.keyring set created_at = created_at - interval '1 hour'");
+    expect(await at.text('keyring retire 1')).toMatch(/^Version 1 of the dek key is gone/);
+    const deks = (await at.json('keyring status')).filter((key: any) => key.purpose === 'dek');
     expect(deks).toMatchObject([{ version: 2, is_primary: true, records: 2_500 }]);
-    expect(await text('verify')).toBe('2,500 records opened, 0 of them bad.\n');
+    expect((await at.run('verify')).stdout).toBe('2,500 records opened, 0 of them bad.\n');
     expect(await detokenizeAll(service, tokens)).toEqual(values(2_500));
   });
 
   test('rewrap: to a file or by settings, and not to the KEK that is there', async () => {
-    await newVault(kind);
     const tokens = await tokenizeAll(service, values(10));
-    const kekFile = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
-    const same = await runCli(['keyring', 'rewrap', '--new-kek-file', kekFile], place);
-    expect(same.code).toBe(1);
-    expect(same.stderr).toMatch(/already wraps all keys, .* Nothing was changed/);
-    const none = join(place.folder, 'none');
-    const missing = await runCli(['keyring', 'rewrap', '--new-kek-file', none], place);
-    expect(missing.stderr).toContain(`cannot be read from ${none} (ENOENT)`);
-    writeFileSync(join(place.folder, 'second'), newKeyBytes().toString('hex'), { mode: 0o600 });
+    const kekFile = at.place.env.KEK_FILE ?? join(at.place.env.DATA_DIR!, 'kek');
+    const rewrap = 'keyring rewrap --new-kek-file';
+    const same = await at.failure(`${rewrap} ${kekFile}`);
+    expect(same).toMatch(/already wraps all keys, .* Nothing was changed/);
+    const none = at.path('none');
+    expect(await at.failure(`${rewrap} ${none}`)).toContain(`cannot be read from ${none} (ENOENT)`);
+    const second = at.write('second', newKeyBytes().toString('hex'));
     // Beside the KEK_FILE of the environment, which is of the KEK of before.
-    const second = `KEK_COMMAND=cat ${join(place.folder, 'second')}\n`;
-    writeFileSync(join(place.folder, 'second.env'), second);
-    const args = ['keyring', 'rewrap', '--new-kek-env', 'second.env'];
-    expect(await text(...args)).toMatch(/^4 keys now wrapped by .*[0-9a-f]{16}\. /);
-    expect(await text(...args)).toMatch(/^Nothing changed: all keys are already wrapped/);
-    place.env.KEK_FILE = join(place.folder, 'second');
+    at.write('second.env', `KEK_COMMAND=cat ${second}\n`);
+    const command = 'keyring rewrap --new-kek-env second.env';
+    expect(await at.text(command)).toMatch(/^4 keys now wrapped by .*[0-9a-f]{16}\. /);
+    expect(await at.text(command)).toMatch(/^Nothing changed: all keys are already wrapped/);
+    at.place.env.KEK_FILE = second;
     await service.stop();
     const { api_key: apiKey } = service;
-    service = await startService(place);
+    service = await startService(at.place);
     expect(await detokenizeAll(service, tokens, apiKey)).toEqual(values(10));
   });
 
   test('damaged records are named and left alone; the others are resealed', async () => {
-    await newVault(kind);
     await tokenizeAll(service, values(50));
     const all = await fingerprints();
-    await damage(all[3]!, all[40]!);
-    await json('keyring', 'rotate');
-    const ended = await runCli(['keyring', 'reseal', '--json'], place);
+    const bad = [all[3]!, all[40]!];
+    await damage(...bad);
+    await at.json('keyring rotate');
+    const ended = await at.run('keyring reseal --json');
     expect(ended.code).toBe(1);
-    expect(ended.stderr).toContain(`bad record ${all[3]}: damaged`);
-    expect(ended.stderr).toContain(`bad record ${all[40]}: damaged`);
+    for (const one of bad) expect(ended.stderr).toContain(`bad record ${one}: damaged`);
     expect(ended.stderr).toMatch(/^standin: 2 bad records\. Restore their rows .* from a backup/m);
     expect(JSON.parse(ended.stdout)).toMatchObject({ resealed: 48, bad: 2, is_complete: true });
-    const verified = await runCli(['verify', '--json'], place);
+    const verified = await at.run('verify --json');
     expect(verified.code).toBe(1);
-    expect(JSON.parse(verified.stdout)).toMatchObject({
-      records: 50,
-      bad: 2,
-      bad_records: [
-        { fingerprint: all[3], reason: 'damaged' },
-        { fingerprint: all[40], reason: 'damaged' },
-      ],
-      next: null,
-    });
-    const needed = await runCli(['keyring', 'retire', '1'], place);
-    expect(needed.stderr).toContain('2 records need key version 1');
-    // The same change again takes it back.
-    await damage(all[3]!, all[40]!);
-    expect(await json('keyring', 'reseal')).toMatchObject({ resealed: 2, bad: 0 });
-    expect(await json('verify')).toMatchObject({ records: 50, bad: 0 });
+    const found = bad.map((fingerprint) => ({ fingerprint, reason: 'damaged' }));
+    const counts = { records: 50, bad: 2, bad_records: found, next: null };
+    expect(JSON.parse(verified.stdout)).toMatchObject(counts);
+    expect(await at.failure('keyring retire 1')).toContain('2 records need key version 1');
+    await damage(...bad);
+    expect(await at.result('keyring reseal')).toMatchObject({ resealed: 2, bad: 0 });
+    expect(await at.result('verify')).toMatchObject({ records: 50, bad: 0 });
   });
 
+  /** Sends SIGINT to a command when the condition holds for what it has said. */
+  async function interrupted(
+    command: string,
+    hasBegun: (stderr: string) => boolean | Promise<boolean>,
+  ) {
+    const child = spawnCli(command.split(' '), at.place);
+    const ended = endOf(child);
+    let stderr = '';
+    child.stderr!.on('data', (chunk) => {
+      stderr += chunk;
+    });
+    await until(() => hasBegun(stderr), 'the command has begun');
+    child.kill('SIGINT');
+    const { code, stdout } = await ended;
+    return { code, result: JSON.parse(stdout) };
+  }
+
   test('verify on Ctrl-C says where to go on, and does', async () => {
-    await newVault(kind);
     await tokenizeAll(service, values(3_000));
     const all = await fingerprints();
     await damage(all[0]!);
-    const args = ['verify', '--rate', '500', '--json'];
-    const first = await interruptedAt(`bad record ${all[0]}`, ...args);
+    const words = `bad record ${all[0]}`;
+    const command = 'verify --rate 500 --json';
+    const { code, result } = await interrupted(command, (stderr) => stderr.includes(words));
     // What is bad counts more than that it was interrupted.
-    expect(first.code).toBe(1);
-    const { records, next } = JSON.parse(first.stdout);
+    expect(code).toBe(1);
+    const { records, next } = result;
     expect(records).toBeLessThan(3_000);
     expect(next).toBe(all[records]);
-    expect(await json('verify', '--from', next)).toMatchObject({ records: 3_000 - records });
+    const rest = await at.result(`verify --from ${next}`);
+    expect(rest).toMatchObject({ records: 3_000 - records });
   });
 
-  test('reseal on Ctrl-C stops after a portion, exit code 130, and the next run does the rest', async () => {
-    await newVault(kind);
+  test('reseal on Ctrl-C stops after a batch, exit code 130, and the next run does the rest', async () => {
     const tokens = await tokenizeAll(service, values(3_000));
-    await json('keyring', 'rotate');
-    const child = spawnCli(['keyring', 'reseal', '--rate', '500', '--json'], place);
-    let stdout = '';
-    child.stdout!.on('data', (chunk) => {
-      stdout += chunk;
-    });
-    const code = new Promise((resolve) => child.once('close', resolve));
-    const done = async () => {
-      const rows = await sql(
-        place,
-        'select count(*)::int as n from standin.records where key_version = 2',
-      );
-      return rows[0]!.n as number;
-    };
-    await until(async () => (await done()) > 0, 'a record that was resealed');
-    child.kill('SIGINT');
-    expect(await code).toBe(130);
-    const { resealed, is_complete: isComplete } = JSON.parse(stdout);
+    await at.json('keyring rotate');
+    const hasBegun = async () => (await resealedWith(2)) > 0;
+    const { code, result } = await interrupted('keyring reseal --rate 500 --json', hasBegun);
+    expect(code).toBe(130);
+    const { resealed, is_complete: isComplete } = result;
     expect(isComplete).toBe(false);
-    expect(resealed).toBe(await done());
+    expect(resealed).toBe(await resealedWith(2));
     expect(resealed).toBeLessThan(3_000);
-    expect(await json('keyring', 'reseal')).toMatchObject({ resealed: 3_000 - resealed });
+    expect(await at.result('keyring reseal')).toMatchObject({ resealed: 3_000 - resealed });
     expect(await detokenizeAll(service, tokens)).toEqual(values(3_000));
   });
 
   test('a rotation during a reseal ends it: no record gets a version that may be retired', async () => {
-    await newVault(kind);
     await tokenizeAll(service, values(2_000));
-    await json('keyring', 'rotate');
-    const running = runCli(['keyring', 'reseal', '--rate', '100'], place);
-    const begun = 'select 1 from standin.records where key_version = 2 limit 1';
-    await until(async () => (await sql(place, begun)).length > 0, 'a record that was resealed');
-    await json('keyring', 'rotate');
+    await at.json('keyring rotate');
+    const running = endOf(spawnCli(['keyring', 'reseal', '--rate', '100'], at.place));
+    await until(async () => (await resealedWith(2)) > 0, 'a record that was resealed');
+    await at.json('keyring rotate');
     const { code, stderr } = await running;
     expect(code).toBe(1);
     expect(stderr).toContain('version 2 is no longer the primary');
-    expect(await json('keyring', 'reseal')).toMatchObject({ key_version: 3, resealed: 2_000 });
+    const rest = await at.result('keyring reseal');
+    expect(rest).toMatchObject({ key_version: 3, resealed: 2_000 });
   });
 });

@@ -1,14 +1,14 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { placeFor } from '../support/command.ts';
 import { Licenser } from '../support/keys.ts';
 import { freePort } from '../support/postgres.ts';
 import {
   type Answer,
   call,
   type Place,
-  runCli,
   type Service,
   startService,
   until,
@@ -160,86 +160,71 @@ describe.concurrent('the service with a license', () => {
 });
 
 describe('license verify', () => {
-  let place: Place;
+  const at = placeFor('test');
   let licenser: Licenser;
-  beforeEach(async () => {
-    place = await usualPlace();
-    licenser = new Licenser(place.folder);
+  beforeEach(() => {
+    licenser = new Licenser(at.place.folder);
   });
-  afterEach(() => place.remove());
 
   /** A license of one signer beside the public key of the next. */
   async function issueByAnother(): Promise<void> {
     await licenser.issue(90);
-    licenser = new Licenser(place.folder);
+    licenser = new Licenser(at.place.folder);
   }
 
   async function otherKey(): Promise<void> {
     await licenser.issue(90);
     const { publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
-    writeFileSync(
-      licenser.env.LICENSE_PUBLIC_KEY_FILE,
-      publicKey.export({ type: 'spki', format: 'pem' }),
-    );
+    const pem = publicKey.export({ type: 'spki', format: 'pem' });
+    writeFileSync(licenser.env.LICENSE_PUBLIC_KEY_FILE, pem);
   }
 
-  const verify = async (args: string[] = ['--json'], env: Record<string, string> = licenser.env) =>
-    runCli(['license', 'verify', ...args], place, env);
+  /** Verifies a license that is not valid. */
+  async function refused() {
+    const { code, stdout, stderr } = await at.run('license verify --json', licenser.env);
+    expect(code).toBe(1);
+    return { state: JSON.parse(stdout), stderr };
+  }
 
   test('a valid license exits with 0, from the settings or from the arguments', async () => {
     await licenser.issue(90);
     const { LICENSE_FILE, LICENSE_PUBLIC_KEY_FILE } = licenser.env;
-    for (const ended of [
-      await verify(),
-      await verify([LICENSE_FILE, '--public-key', LICENSE_PUBLIC_KEY_FILE, '--json'], {}),
-    ]) {
-      expect(ended).toMatchObject({ code: 0, stderr: '' });
-      expect(JSON.parse(ended.stdout)).toEqual({
-        status: 'valid',
-        subject: 'Acme Ltd',
-        expires_at: expect.stringMatching(/Z$/),
-      });
-    }
-    expect((await verify([])).stdout).toMatch(/^valid: Acme Ltd, until \S+Z\n$/);
+    const expiresAt = expect.stringMatching(/Z$/);
+    const state = { status: 'valid', subject: 'Acme Ltd', expires_at: expiresAt };
+    expect(await at.json('license verify', licenser.env)).toEqual(state);
+    const named = `license verify ${LICENSE_FILE} --public-key ${LICENSE_PUBLIC_KEY_FILE}`;
+    expect(await at.json(named)).toEqual(state);
+    const words = /^valid: Acme Ltd, until \S+Z\n$/;
+    expect(await at.text('license verify', licenser.env)).toMatch(words);
   });
 
   test('an expired license exits with 1 and says what to do', async () => {
     await licenser.issue(-1);
-    const { code, stdout, stderr } = await verify();
-    expect(code).toBe(1);
-    expect(JSON.parse(stdout).status).toBe('expired');
+    const { state, stderr } = await refused();
+    expect(state.status).toBe('expired');
     expect(stderr).toMatch(/^standin: The license has expired: .*Put a new one in LICENSE_FILE/);
   });
 
-  test.each([
+  test.each<[string, () => unknown, string]>([
     ['garbage', () => licenser.write('garbage'), 'ERR_JWS_INVALID'],
-    ['of another signer', () => issueByAnother(), 'ERR_JWS_SIGNATURE_VERIFICATION_FAILED'],
+    ['of another signer', issueByAnother, 'ERR_JWS_SIGNATURE_VERIFICATION_FAILED'],
     ['without a licensee', () => licenser.issue(1, {}), 'ERR_JWT_CLAIM_VALIDATION_FAILED'],
-    [
-      'of a licensee that is no text',
-      () => licenser.issue(1, { sub: {} }),
-      '(sub) is not a string',
-    ],
+    ['of a number', () => licenser.issue(1, { sub: {} }), '(sub) is not a string'],
     ['that ends beyond all dates', () => licenser.issue(1e300), '(exp) is not a date'],
     ['not valid yet', () => licenser.issue(90, { sub: 'x', nbf: 4_000_000_000 }), '(nbf)'],
     ['unsigned', () => licenser.write(`${encoded({ alg: 'none' })}.${encoded(CLAIMS)}.`), 'ERR_'],
     ['missing', () => {}, 'license.jwt: ENOENT'],
-    ['checked with a key of another kind', () => otherKey(), 'not an EdDSA key in PEM (SPKI)'],
+    ['checked with a key of another kind', otherKey, 'not an EdDSA key in PEM (SPKI)'],
   ])('a license that is %s exits with 1 and the reason', async (_, make, problem) => {
     await make();
-    const { code, stdout, stderr } = await verify();
-    expect(code).toBe(1);
-    expect(JSON.parse(stdout)).toEqual({
-      status: 'invalid',
-      problem: expect.stringContaining(problem),
-    });
+    const { state, stderr } = await refused();
+    expect(state).toEqual({ status: 'invalid', problem: expect.stringContaining(problem) });
     expect(stderr).toMatch(/^standin: The license is invalid: .* Put a valid one in LICENSE_FILE/);
   });
 
   test('without a license or a public key it says how to name them', async () => {
-    const { code, stderr } = await verify([], {});
-    expect(code).toBe(1);
-    expect(stderr).toContain('LICENSE_FILE and LICENSE_PUBLIC_KEY_FILE, or give FILE');
+    const words = 'LICENSE_FILE and LICENSE_PUBLIC_KEY_FILE, or give FILE';
+    expect(await at.failure('license verify')).toContain(words);
   });
 });
 

@@ -1,48 +1,19 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { type AddressInfo, createServer as createSocketServer } from 'node:net';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
+import { placeFor, withVault } from '../support/command.ts';
 import { freePort } from '../support/postgres.ts';
-import {
-  call,
-  makeVault,
-  newBlankPlace,
-  newPlace,
-  type Place,
-  runCli,
-  startService,
-  usualPlace,
-} from '../support/service.ts';
-
-let place: Place;
-afterEach(() => place.remove());
+import { call, kinds, newBlankPlace, newPlace, startService } from '../support/service.ts';
 
 const isRoot = process.getuid?.() === 0;
 
-test('the first start makes no client where an operator has made one', async () => {
-  place = await usualPlace();
-  await makeVault(place);
-  const made = await runCli(['client', 'create', '--name', 'x', '--json'], place);
-  const service = await startService(place);
-  expect(service.output()).not.toContain('api_key_file');
-  const { api_key: apiKey } = JSON.parse(made.stdout);
-  expect((await call(service, 'tokenize', { a: 'Ann' }, apiKey)).status).toBe(200);
-  await service.stop();
-});
+const NO_PORTS = { PORT: '0', OPS_PORT: '0' };
 
 describe('configuration', () => {
-  beforeEach(async () => {
-    place = await newBlankPlace();
-  });
-
-  /** serve ends with 1, has told nothing on standard output, and has not touched DATA_DIR. */
-  async function refused(env: Record<string, string>): Promise<string> {
-    const ports = { PORT: '0', OPS_PORT: '0' };
-    const { code, stdout, stderr } = await runCli(['serve'], place, { ...ports, ...env });
-    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
-    return stderr;
-  }
+  const at = placeFor('test', newBlankPlace);
+  /** serve ends with 1, and has told nothing on standard output. */
+  const refused = (env: Record<string, string>) => at.failure('serve', { ...NO_PORTS, ...env });
 
   test('all problems are named at once, with the setting and what it accepts', async () => {
     const stderr = await refused({
@@ -94,7 +65,7 @@ describe('configuration', () => {
   });
 
   test('.env of the working directory is read, and the environment goes before it', async () => {
-    writeFileSync(join(place.folder, '.env'), 'TOKEN_SUFFIX=N_O\nRATE_LIMIT=much\n');
+    at.write('.env', 'TOKEN_SUFFIX=N_O\nRATE_LIMIT=much\n');
     expect(await refused({})).toBe(
       'standin: TOKEN_SUFFIX is "N_O"; it must be 1 to 16 ASCII letters and digits.\nRATE_LIMIT is "much"; it must be 0 to 1000000.\n',
     );
@@ -102,33 +73,28 @@ describe('configuration', () => {
   });
 
   test('a .env that cannot be read is said', async () => {
-    mkdirSync(join(place.folder, '.env'));
+    mkdirSync(at.path('.env'));
     expect(await refused({})).toBe('standin: The file .env cannot be read (EISDIR).\n');
   });
 
-  test('admin commands refuse the same configuration with the same words', async () => {
-    for (const args of [['migrate'], ['client', 'list'], ['doctor'], ['keyring', 'status']]) {
-      const { code, stdout, stderr } = await runCli(args, place, { PORT: 'x' });
-      expect({ code, stdout, stderr }).toEqual({
-        code: 1,
-        stdout: '',
-        stderr: 'standin: PORT is "x"; it must be 0 to 65535.\n',
-      });
-    }
-  });
+  test.each(['migrate', 'client list', 'doctor', 'keyring status'])(
+    '%s refuses the same configuration with the same words',
+    async (command) => {
+      const words = 'standin: PORT is "x"; it must be 0 to 65535.\n';
+      expect(await at.failure(command, { PORT: 'x' })).toBe(words);
+    },
+  );
 
   test('a setting that is empty counts as not set', async () => {
-    const { code } = await runCli(['migrate'], place, { PORT: '', DATABASE_URL: '', KEK_FILE: '' });
-    expect(code).toBe(0);
+    await at.text('migrate', { PORT: '', DATABASE_URL: '', KEK_FILE: '' });
   });
 
   test('a DATA_DIR that is a file is refused in words', async () => {
-    writeFileSync(join(place.folder, 'file'), '');
-    const env = { DATA_DIR: join(place.folder, 'file') };
-    expect(await refused(env)).toMatch(
+    const DATA_DIR = at.write('file', '');
+    expect(await refused({ DATA_DIR })).toMatch(
       /^standin: DATA_DIR is .*\/file, .* Set DATA_DIR to a folder that it can write\.\n$/,
     );
-    expect(await refused({ DATA_DIR: `${env.DATA_DIR}/inside` })).toContain('DATA_DIR is ');
+    expect(await refused({ DATA_DIR: `${DATA_DIR}/inside` })).toContain('DATA_DIR is ');
   });
 
   // Root may write everywhere but where the system has no files to make.
@@ -142,81 +108,135 @@ describe('configuration', () => {
   );
 
   test('a DATA_DIR too long for its socket is refused with the lengths', async () => {
-    expect(await refused({ DATA_DIR: join(place.folder, 'x'.repeat(100)) })).toMatch(
+    expect(await refused({ DATA_DIR: at.path('x'.repeat(100)) })).toMatch(
       /^standin: DATA_DIR is too long: .* would have \d{3} bytes, but the limit is 103\. Use a shorter path\.\n$/,
     );
   });
 
   test('a DATA_DIR with another thing in the place of the database is refused, and kept', async () => {
-    mkdirSync(place.env.DATA_DIR!, { mode: 0o700 });
-    writeFileSync(join(place.env.DATA_DIR!, 'postgres'), 'precious');
+    mkdirSync(at.place.env.DATA_DIR!, { mode: 0o700 });
+    at.write('data/postgres', 'precious');
     expect(await refused({})).toMatch(/The embedded database in .* could not start/);
+    expect(at.read('data/postgres')).toBe('precious');
   });
 });
 
-test('a command that meets an embedded database about to end waits for the next one', async () => {
-  place = await newPlace('embedded');
-  let dropped = 0;
-  // As an ending one does: it still takes connections, and drops them when it is gone.
-  const ending = createSocketServer((socket) => {
-    socket.destroy();
-    if (++dropped === 4) ending.close();
+/** Only `serve` and `migrate` make a vault: another command in a wrong folder would hide the right one. */
+describe('in a folder without a vault', () => {
+  const at = placeFor('test', newBlankPlace);
+  const MAKE = 'To make a vault, run: standin serve, or standin migrate';
+
+  test.each([
+    ...['client list', 'client create --name shop', 'client update shop --can tokenize'],
+    ...['client disable shop', 'api-key list', 'api-key issue --client shop'],
+    ...['api-key revoke key_0123456789ab', 'forget --yes urb@waovwde.dhq_tok', 'keyring status'],
+    ...['keyring rotate', 'keyring reseal', 'keyring retire 1'],
+    ...['keyring rewrap --new-kek-file kek', 'verify'],
+  ])('standin %s says where it looked, and makes nothing', async (command) => {
+    expect(await at.failure(command, { DATA_DIR: './data' })).toBe(
+      `standin: There is no vault in ./data (looked in ${at.place.folder}/data). Go to the folder of the service, or set DATA_DIR. ${MAKE}\n`,
+    );
+    expect(readdirSync(at.place.folder)).toEqual([]);
   });
-  await new Promise<void>((resolve) =>
-    ending.listen(join(place.env.DATA_DIR!, '.s.PGSQL.1'), resolve),
-  );
-  const { code, stdout, stderr } = await runCli(['migrate', '--json'], place);
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-  expect(JSON.parse(stdout).applied.length).toBeGreaterThan(0);
-  expect(dropped).toBe(4);
+
+  test('doctor says the same, and makes nothing either', async () => {
+    const { code, stdout } = await at.run('doctor');
+    expect(stdout).toContain(`PROBLEM  database: There is no vault in ${at.path('data')}. `);
+    expect([code, readdirSync(at.place.folder)]).toEqual([1, []]);
+  });
+
+  test('a folder with other files is left as it is', async () => {
+    mkdirSync(at.path('data'), { mode: 0o755 });
+    at.write('data/notes', 'mine');
+    expect(await at.failure('client list')).toContain(MAKE);
+    expect(readdirSync(at.path('data'))).toEqual(['notes']);
+  });
+
+  test('migrate makes one, and then the other commands find it', async () => {
+    await withVault(at);
+    expect(await at.json('client list')).toEqual([]);
+  });
+
+  describe.runIf(kinds().includes('server'))('or in a database without one', () => {
+    const server = placeFor('test', () => newPlace('server'));
+
+    test('a command names the database, but no user and no password, and makes nothing', async () => {
+      const url = new URL(server.place.env.DATABASE_URL!);
+      const name = `"${url.pathname.slice(1)}" of ${url.host}`;
+      const words = `There is no vault in the database ${name}. `;
+      for (const command of ['client list', 'forget --yes a_tok', 'verify'])
+        expect(await server.failure(command)).toBe(
+          `standin: ${words}Check DATABASE_URL. ${MAKE}\n`,
+        );
+      const { code, stdout } = await server.run('doctor');
+      expect([code, stdout]).toEqual([1, expect.stringContaining(`PROBLEM  schema: ${words}`)]);
+    });
+  });
 });
 
-describe('listeners', () => {
-  test.each(['PORT', 'OPS_PORT'])(
-    'the %s in use is named, and the exit code is 1',
-    async (name) => {
-      place = await usualPlace();
-      const other = createServer();
-      await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
-      const { port } = other.address() as AddressInfo;
-      const env = { PORT: '0', OPS_PORT: '0', [name]: String(port) };
-      const { code, stdout, stderr } = await runCli(['serve'], place, env);
-      other.close();
-      expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
-      expect(stderr).toBe(
-        `standin: Cannot listen on 127.0.0.1:${port} (EADDRINUSE). Stop the program on that port, or set ${name} to another port.\n`,
-      );
-      // The key that could be shown only once is not used up.
-      const service = await startService(place);
-      expect(service.api_key).not.toBe('');
-      await service.stop();
-    },
-  );
+describe('on the embedded database', () => {
+  const at = placeFor('test', () => newPlace('embedded'));
 
-  test.each(['HOST', 'OPS_HOST'])('the %s that is not of this machine is named', async (name) => {
-    place = await usualPlace();
-    const env = {
-      ...{ PORT: '0', OPS_PORT: String(await freePort()), OPS_TOKEN: 'a'.repeat(16) },
-      [name]: '192.0.2.1',
-    };
-    const { code, stderr } = await runCli(['serve'], place, env);
-    expect(code).toBe(1);
-    expect(stderr).toMatch(
+  test('a command that meets one about to end waits for the next one', async () => {
+    let dropped = 0;
+    // As an ending one does: it still takes connections, and drops them when it is gone.
+    const ending = createSocketServer((socket) => {
+      socket.destroy();
+      if (++dropped === 4) ending.close();
+    });
+    await new Promise<void>((resolve) => ending.listen(at.path('data/.s.PGSQL.1'), resolve));
+    expect((await at.json('migrate')).applied.length).toBeGreaterThan(0);
+    expect(dropped).toBe(4);
+  });
+});
+
+describe('a start', () => {
+  const at = placeFor('test');
+
+  test('makes no client where an operator has made one', async () => {
+    await withVault(at);
+    const { api_key: apiKey } = await at.json('client create --name x');
+    const service = await startService(at.place);
+    expect(service.output()).not.toContain('api_key_file');
+    expect((await call(service, 'tokenize', { a: 'Ann' }, apiKey)).status).toBe(200);
+    await service.stop();
+  });
+
+  test.each(['PORT', 'OPS_PORT'])('names the %s in use, and ends with 1', async (name) => {
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+    const { port } = other.address() as AddressInfo;
+    const stderr = await at.failure('serve', { ...NO_PORTS, [name]: String(port) });
+    other.close();
+    expect(stderr).toBe(
+      `standin: Cannot listen on 127.0.0.1:${port} (EADDRINUSE). Stop the program on that port, or set ${name} to another port.\n`,
+    );
+    // The key that could be shown only once is not used up.
+    const service = await startService(at.place);
+    expect(service.api_key).not.toBe('');
+    await service.stop();
+  });
+
+  test.each(['HOST', 'OPS_HOST'])('names the %s that is not of this machine', async (name) => {
+    const ports = { PORT: '0', OPS_PORT: String(await freePort()), OPS_TOKEN: 'a'.repeat(16) };
+    expect(await at.failure('serve', { ...ports, [name]: '192.0.2.1' })).toMatch(
       new RegExp(
         `^standin: Cannot listen on 192\\.0\\.2\\.1:\\d+ \\(EADDRNOTAVAIL\\)\\. Set ${name} to an address of this machine\\.\n$`,
       ),
     );
   });
 
-  test('the ops listener has /metrics and the public one has not; OPS_PORT=0 turns it off', async () => {
-    place = await usualPlace();
-    const service = await startService(place, { OPS_PORT: String(await freePort()) });
-    expect((await fetch(`${service.opsUrl}/metrics`)).status).toBe(200);
-    expect((await fetch(`${service.opsUrl}/other`)).status).toBe(404);
-    expect((await fetch(`${service.opsUrl}/metrics`, { method: 'POST' })).status).toBe(405);
-    expect((await fetch(`${service.url}/metrics`)).status).toBe(404);
+  test('has /metrics on the ops listener and not on the public one; OPS_PORT=0 turns it off', async () => {
+    const service = await startService(at.place, { OPS_PORT: String(await freePort()) });
+    for (const [url, method, status] of [
+      [`${service.opsUrl}/metrics`, 'GET', 200],
+      [`${service.opsUrl}/other`, 'GET', 404],
+      [`${service.opsUrl}/metrics`, 'POST', 405],
+      [`${service.url}/metrics`, 'GET', 404],
+    ] as const)
+      expect((await fetch(url, { method })).status, `${method} ${url}`).toBe(status);
     await service.stop();
-    const without = await startService(place);
+    const without = await startService(at.place);
     expect(without.opsUrl).toBeUndefined();
     await without.stop();
   });

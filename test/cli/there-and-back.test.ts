@@ -1,18 +1,120 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { generateIdentity, identityToRecipient } from 'age-encryption';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { placeFor, withVault } from '../support/command.ts';
+import { pairsIn } from '../support/pairs.ts';
 import {
   call,
   createClient,
-  makeVault,
+  kinds,
   newPlace,
   type Place,
-  runJson,
   type Service,
   startService,
   usualKinds,
 } from '../support/service.ts';
 import { detokenizeAll, tokenizeAll } from '../support/vault.ts';
+
+/** Works with a service on a place. */
+async function served<T>(place: Place, work: (service: Service) => Promise<T>): Promise<T> {
+  const service = await startService(place);
+  try {
+    return await work(service);
+  } finally {
+    await service.stop();
+  }
+}
+
+type Ask = 'tokenize' | 'detokenize';
+const CARDS = ['4111111111111111', '5500005555555559'];
+const MAILS = ['ann@example.com', 'bob@example.org'];
+
+describe.each(kinds())('export from the %s database', (kind) => {
+  const at = placeFor('block', () => newPlace(kind), withVault);
+  const other = placeFor('block', () => newPlace(kind), withVault);
+  const policy = `
+version: 1
+kinds:
+  card: { shape: digits, keep_last: 4, suffix: false }
+  mail: { shape: email, keep: domain, spelling: [trim, lower_case] }
+fields: { "cards[*]": card, "mails[*]": mail, "texts[*]": text }
+elsewhere: pass
+`;
+  let identity: string;
+  let tokens: Record<'cards' | 'mails' | 'texts' | 'tenant' | 'random', string[]>;
+
+  beforeAll(async () => {
+    identity = await generateIdentity();
+    const expiresAt = new Date(Date.now() + 86_400_000).toISOString();
+    const foreign = [
+      { token: 'old-1', value: 'carla@example.com' },
+      { token: 'old-2', value: 'carla@example.com' },
+      { token: 'old-3', value: 'dora', expires_at: expiresAt },
+    ];
+    at.write('foreign.ndjson', foreign.map((pair) => `${JSON.stringify(pair)}\n`).join(''));
+    await at.result(['import', 'foreign.ndjson', '--space', '']);
+    // The kind draws other tokens from the next version on: those from before need the version before.
+    at.write('policy.yaml', policy);
+    for (const one of [at, other])
+      one.write('next.yaml', policy.replace('keep_last: 4', 'keep_last: 2'));
+    await at.result('policy apply policy.yaml --yes');
+    tokens = await served(at.place, async (service) => {
+      const ask = async (data: object, ...options: string[]) => {
+        const client = await createClient(at.place, ...options);
+        return (await call(service, 'tokenize', data, client.api_key)).body.data;
+      };
+      const { mails: tenant } = await ask({ mails: MAILS }, '--space', 'tenant');
+      const { texts: random } = await ask({ texts: ['x'] }, '--token-mode', 'random');
+      return { ...(await ask({ cards: CARDS, mails: MAILS, texts: ['x'] })), tenant, random };
+    });
+    for (const one of [at, other]) await one.result('policy apply next.yaml --yes');
+  });
+
+  test('C35: every value is there with its token: drawn, imported, of kinds, spaces and older policies', async () => {
+    const recipient = await identityToRecipient(identity);
+    const made = await at.result(`export -o pairs --recipient ${recipient}`);
+    expect(made).toEqual({ is_complete: true, files: 1, pairs: 11, without_token: 0, bad: 0 });
+    const pairs = await pairsIn(at.path('pairs'), identity);
+    const has = (token: string, value: string, ofKind = 'text', space = '', use = 'both') =>
+      expect(pairs).toContainEqual(
+        expect.objectContaining({ token, value, kind: ofKind, space, use }),
+      );
+    for (const [i, value] of CARDS.entries()) has(tokens.cards[i]!, value, 'card');
+    for (const [i, value] of MAILS.entries()) has(tokens.mails[i]!, value, 'mail');
+    for (const [i, value] of MAILS.entries()) has(tokens.tenant[i]!, value, 'mail', 'tenant');
+    has(tokens.texts[0]!, 'x');
+    has('old-1', 'carla@example.com');
+    has('old-2', 'carla@example.com', 'text', '', 'detokenize');
+    has('old-3', 'dora');
+    has(tokens.random[0]!, 'x', 'text', '', 'detokenize');
+    const ending = pairs.filter((pair) => pair.expires_at !== null);
+    expect(ending.map(({ token }) => token)).toEqual(['old-3']);
+  });
+
+  test('another vault takes the export: every old token is right there, in its kind and space', async () => {
+    other.write('identity', identity);
+    const file = at.path('pairs/pairs-0001.ndjson.age');
+    const counts = { rows: 11, rejected: 0, imported: 11, detokenize_only: 0 };
+    expect(await other.result(`import ${file} --identity identity`)).toMatchObject(counts);
+    await served(other.place, async (there) => {
+      const [plain, tenant] = [
+        await createClient(other.place),
+        await createClient(other.place, '--space', 'tenant'),
+      ];
+      const ask = (operation: Ask, data: object, { api_key: apiKey } = plain) =>
+        call(there, operation, data, apiKey);
+      const values = { cards: CARDS, mails: MAILS, texts: ['x', 'dora', 'carla@example.com'] };
+      const { cards, mails } = tokens;
+      const old = { cards, mails, texts: [tokens.texts[0], 'old-3', 'old-1'] };
+      expect((await ask('tokenize', values)).body.data).toEqual(old);
+      expect((await ask('detokenize', old)).body.data).toEqual(values);
+      const others = await ask('detokenize', { texts: [tokens.random[0], 'old-2'] });
+      expect(others.body.data.texts).toEqual(['x', 'carla@example.com']);
+      const ofTenant = { mails: tokens.tenant };
+      expect((await ask('detokenize', ofTenant, tenant)).body.data.mails).toEqual(MAILS);
+      expect((await ask('detokenize', ofTenant)).status).toBe(400);
+    });
+  });
+});
 
 const VALUES_A_KIND = 500;
 const KINDS: Readonly<Record<string, string>> = {
@@ -24,140 +126,101 @@ const KINDS: Readonly<Record<string, string>> = {
   id: '{ shape: uuid, suffix: false }',
   note: '{ shape: text, tokens: random }',
 };
+const NAMES = [...Object.keys(KINDS), 'text'];
 const POLICY = `version: 1
 kinds:
 ${Object.entries(KINDS)
   .map(([name, kind]) => `  ${name}: ${kind}\n`)
-  .join(
-    '',
-  )}fields: { ${[...Object.keys(KINDS), 'text'].map((name) => `"${name}[*]": ${name}`).join(', ')} }
+  .join('')}
+fields: { ${NAMES.map((name) => `"${name}[*]": ${name}`).join(', ')} }
 elsewhere: refuse
 `;
 /** Draws other tokens for some kinds, accepts less, and spells more. */
 const NEXT_POLICY = POLICY.replace('keep_last: 4', 'keep_last: 2')
   .replace('shape: word, length: 6', 'shape: email')
   .replace('keep: year', 'keep: nothing')
-  .replace(
-    '  note: { shape: text, tokens: random',
-    '  note: { shape: text, spelling: [lower_case]',
-  );
+  .replace('note: { shape: text, tokens: random', 'note: { shape: text, spelling: [lower_case]');
 
 /** A value of a kind, another for each number. */
 function exampleOf(kind: string, i: number): string {
   const digits = String((i * 7_919) % 999_983).padStart(6, '0');
-  switch (kind) {
-    case 'number':
-      return digits;
-    case 'card':
-      return `4${digits.padStart(15, '1')}`;
-    case 'mail':
-      return `person.${i}@example${i % 97}.com`;
-    case 'day':
-      return new Date(Date.UTC(1900, 0, i + 1)).toISOString().slice(0, 10);
-    case 'text':
-      return ['', 'Ann\tLee ', ' é€😀 ', 'a @ b.c ', '-- ', '0'][i % 6]! + i;
-    default:
-      return `Any ${kind} ${i}`;
-  }
+  const examples: Record<string, string> = {
+    number: digits,
+    card: `4${digits.padStart(15, '1')}`,
+    mail: `person.${i}@example${i % 97}.com`,
+    day: new Date(Date.UTC(1900, 0, i + 1)).toISOString().slice(0, 10),
+    text: ['', 'Ann\tLee ', ' é€😀 ', 'a @ b.c ', '-- ', '0'][i % 6]! + i,
+  };
+  return examples[kind] ?? `Any ${kind} ${i}`;
 }
 
 describe.each(usualKinds())('an export goes whole into an empty vault, on %s', (kind) => {
-  let place: Place;
-  let other: Place;
-  beforeEach(async () => {
-    [place, other] = [await newPlace(kind), await newPlace(kind)];
-    await makeVault(place);
-    await makeVault(other);
-  });
-  afterEach(() => {
-    place.remove();
-    other.remove();
-  });
+  const at = placeFor('test', () => newPlace(kind), withVault);
+  const other = placeFor('test', () => newPlace(kind), withVault);
 
   /** Exports all pairs and imports them into the other vault, after a dry run that must agree. */
   async function move(pairs: number): Promise<void> {
-    const folder = join(place.folder, 'pairs');
-    const made = await runJson(place, 'export', '-o', folder, '--plain', '--part-size', '1000');
+    const folder = at.path('pairs');
+    const made = await at.result(`export -o ${folder} --plain --part-size 1000`);
     expect(made).toMatchObject({ pairs, without_token: 0, bad: 0 });
-    for (const options of [['--dry-run'], []]) {
-      const rejects = join(other.folder, `rejects-${options.length}.csv`);
-      expect(
-        await runJson(other, 'import', folder, '--rejects', rejects, ...options),
-      ).toMatchObject({
-        ...{ rows: pairs, imported: pairs, already_known: 0 },
-        ...{ rejected: 0, detokenize_only: 0 },
-      });
+    const counts = { rows: pairs, imported: pairs, already_known: 0, rejected: 0 };
+    for (const options of ['a.csv --dry-run', 'b.csv']) {
+      const taken = await other.result(`import ${folder} --rejects ${options}`);
+      expect(taken).toMatchObject({ ...counts, detokenize_only: 0 });
     }
   }
 
   test('F43: all four-digit numbers', async () => {
     const values = Array.from({ length: 10_000 }, (_, i) => String(i).padStart(4, '0'));
-    const service = await startService(place);
-    const tokens = await tokenizeAll(service, values);
-    await service.stop();
+    const tokens = await served(at.place, (service) => tokenizeAll(service, values));
     await move(values.length);
-    const there = await startService(other);
-    try {
+    await served(other.place, async (there) => {
       expect(await detokenizeAll(there, tokens)).toEqual(values);
       expect(await tokenizeAll(there, values)).toEqual(tokens);
-    } finally {
-      await there.stop();
-    }
+    });
   });
 
   test('F43: values of every kind and two spaces, also when the kinds have changed', async () => {
-    for (const { folder } of [place, other]) {
-      writeFileSync(join(folder, 'policy.yaml'), POLICY);
-      writeFileSync(join(folder, 'next.yaml'), NEXT_POLICY);
-    }
-    const names = [...Object.keys(KINDS), 'text'];
-    const all = names.map((name) =>
+    const all = NAMES.map((name) =>
       Array.from({ length: VALUES_A_KIND }, (_, i) => exampleOf(name, i)),
     );
-    await runJson(place, 'policy', 'apply', 'policy.yaml', '--yes');
-    const service = await startService(place);
-    const keys = [service.api_key, (await createClient(place, '--space', 'Tenant-1')).api_key];
-    const tokens: string[][][] = [];
-    for (const key of keys) {
-      tokens.push([]);
-      for (const [n, name] of names.entries())
-        tokens.at(-1)!.push(await ofKind(service, 'tokenize', name, all[n]!, key));
+    at.write('policy.yaml', POLICY);
+    await at.result('policy apply policy.yaml --yes');
+    const tokens = await served(at.place, async (service) => {
+      const tenant = (await createClient(at.place, '--space', 'Tenant-1')).api_key;
+      const asked = [service.api_key, tenant].map((key) =>
+        NAMES.map((name, n) => ofKind(service, 'tokenize', name, all[n]!, key)),
+      );
+      return Promise.all(asked.map((of) => Promise.all(of)));
+    });
+    for (const one of [at, other]) {
+      one.write('next.yaml', NEXT_POLICY);
+      await one.result('policy apply next.yaml --yes');
     }
-    await service.stop();
-    await runJson(place, 'policy', 'apply', 'next.yaml', '--yes');
-    await runJson(other, 'policy', 'apply', 'next.yaml', '--yes');
-    await move(2 * names.length * VALUES_A_KIND);
+    await move(2 * NAMES.length * VALUES_A_KIND);
     // Back to the kinds that drew the tokens: what the next ones can give, tokenize gives.
-    const there = await startService(other);
-    try {
-      const tenant = (await createClient(other, '--space', 'Tenant-1')).api_key;
+    await served(other.place, async (there) => {
+      const tenant = (await createClient(other.place, '--space', 'Tenant-1')).api_key;
       for (const [k, key] of [there.api_key, tenant].entries())
-        for (const [n, name] of names.entries()) {
+        for (const [n, name] of NAMES.entries()) {
           const own = tokens[k]![n]!;
           expect(await ofKind(there, 'detokenize', name, own, key), name).toEqual(all[n]);
           if (['note', 'code'].includes(name)) continue;
           expect(await ofKind(there, 'tokenize', name, all[n]!, key), name).toEqual(own);
         }
-    } finally {
-      await there.stop();
-    }
-    expect(await runJson(other, 'verify')).toMatchObject({ bad: 0 });
+    });
+    expect(await other.result('verify')).toMatchObject({ bad: 0 });
   });
 
   async function ofKind(
     service: Service,
-    operation: 'tokenize' | 'detokenize',
+    operation: Ask,
     name: string,
     values: readonly string[],
     apiKey: string,
   ): Promise<string[]> {
-    const done: string[] = [];
-    for (let at = 0; at < values.length; at += 10_000) {
-      const data = { [name]: values.slice(at, at + 10_000) };
-      const { status, body } = await call(service, operation, data, apiKey);
-      expect(status, `${name}: ${body.message}`).toBe(200);
-      done.push(...body.data[name]);
-    }
-    return done;
+    const { status, body } = await call(service, operation, { [name]: values }, apiKey);
+    expect(status, `${name}: ${body.message}`).toBe(200);
+    return body.data[name];
   }
 });

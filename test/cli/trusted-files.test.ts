@@ -6,83 +6,52 @@ import {
   lchownSync,
   mkdirSync,
   readdirSync,
-  readFileSync,
   renameSync,
   rmSync,
   statSync,
   symlinkSync,
-  writeFileSync,
 } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { newApiKey } from '../../src/crypto/api-key.ts';
-import { BulkRuns, csvOf } from '../support/bulk-run.ts';
-import {
-  CLI,
-  endOf,
-  makeVault,
-  newBlankPlace,
-  newPlace,
-  type Place,
-  runCli,
-  type Service,
-  spawnCli,
-  startService,
-  usualPlace,
-} from '../support/service.ts';
+import { bulkRuns, csvOf } from '../support/bulk-run.ts';
+import { commandsOf, placeFor, withVault } from '../support/command.ts';
+import { CLI, newBlankPlace, newPlace } from '../support/service.ts';
 
 const NOBODY = 65_534;
 const isRoot = process.getuid?.() === 0;
-
-let place: Place;
-
-/** The command ends with 1, and says so on standard error alone. */
-async function refused(args: readonly string[], env: Record<string, string> = {}): Promise<string> {
-  const { code, stdout, stderr } = await runCli(args, place, env);
-  expect({ code, stdout }, stderr).toEqual({ code: 1, stdout: '' });
-  return stderr;
-}
-
-function write(name: string, content: string, mode: number): string {
-  const path = join(place.folder, name);
-  writeFileSync(path, content);
-  chmodSync(path, mode);
-  return path;
-}
+const own = (path: string) => chownSync(path, NOBODY, NOBODY);
+const octal = (mode: string) => Number.parseInt(mode, 8);
+const NO_PORTS = { PORT: '0', OPS_PORT: '0' };
 
 describe('C31: a .env', () => {
-  beforeEach(async () => {
-    place = await newBlankPlace();
-  });
-  afterEach(() => place.remove());
-
-  const trap = () => join(place.folder, 'trap');
-  const text = () => `KEK_COMMAND=touch ${trap()}; echo x\n`;
+  const at = placeFor('test', newBlankPlace);
+  const writeTrap = (name: string, mode: number) =>
+    at.write(name, `KEK_COMMAND=touch ${at.path('trap')}; echo x\n`, mode);
 
   /** Refused by every command, and nothing of it was done. */
   async function expectRefused(problem: RegExp): Promise<void> {
-    for (const args of [['client', 'list'], ['serve'], ['doctor'], ['migrate']])
-      expect(await refused(args)).toMatch(problem);
-    expect(existsSync(trap())).toBe(false);
-    expect(existsSync(place.env.DATA_DIR!)).toBe(false);
+    for (const command of ['client list', 'serve', 'doctor', 'migrate'])
+      expect(await at.failure(command)).toMatch(problem);
+    expect([at.path('trap'), at.place.env.DATA_DIR!].some((path) => existsSync(path))).toBe(false);
   }
 
   test.runIf(isRoot)('of another owner is refused, and nothing in it is run', async () => {
-    chownSync(write('.env', text(), 0o600), NOBODY, NOBODY);
+    own(writeTrap('.env', 0o600));
     await expectRefused(/^standin: The file \.env belongs to user 65534, .*chown 0 \.env\n$/);
   });
 
   test.each(['666', '602', '620'])('that others may write (%s) is refused', async (mode) => {
-    write('.env', text(), Number.parseInt(mode, 8));
+    writeTrap('.env', octal(mode));
     await expectRefused(/^standin: The file \.env is open to others: .*Run: chmod go-w \.env\.\n$/);
   });
 
   test.runIf(isRoot)('that is a link of another owner is refused, wherever it leads', async () => {
-    write('own', text(), 0o600);
-    symlinkSync('own', join(place.folder, '.env'));
-    lchownSync(join(place.folder, '.env'), NOBODY, NOBODY);
+    writeTrap('own', 0o600);
+    symlinkSync('own', at.path('.env'));
+    lchownSync(at.path('.env'), NOBODY, NOBODY);
     await expectRefused(/^standin: The file \.env belongs to user 65534/);
   });
 
@@ -96,78 +65,64 @@ describe('C31: a .env', () => {
       });
       await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
       const url = `http://127.0.0.1:${(listener.address() as AddressInfo).port}`;
-      chownSync(write('.env', `STANDIN_URL=${url}\n`, 0o644), NOBODY, NOBODY);
-      write('in.csv', csvOf(1, 'x'), 0o600);
-      const args = ['tokenize', 'in.csv', '--fields', 'email', '-o', 'out.csv'];
-      expect(await refused(args, { STANDIN_API_KEY: newApiKey() })).toContain('belongs to user');
+      own(at.write('.env', `STANDIN_URL=${url}\n`, 0o644));
+      at.write('in.csv', csvOf(1, 'x'));
+      const env = { STANDIN_API_KEY: newApiKey() };
+      const command = 'tokenize in.csv --fields email -o out.csv';
+      expect(await at.failure(command, env)).toContain('belongs to user');
       listener.close();
       expect(requests).toBe(0);
     },
   );
 
   test('of this user is obeyed, and may be read by others; so is one of root', async () => {
-    write('.env', 'PORT=x\n', 0o644);
-    expect(await refused(['doctor'])).toContain('PORT is "x"');
+    at.write('.env', 'PORT=x\n', 0o644);
+    expect(await at.failure('doctor')).toContain('PORT is "x"');
     if (!isRoot) return;
-    chmodSync(place.folder, 0o755);
+    chmodSync(at.place.folder, 0o755);
     const ids = ['--reuid', String(NOBODY), '--regid', String(NOBODY), '--clear-groups'];
     const { stderr } = spawnSync('setpriv', [...ids, process.execPath, CLI, 'doctor'], {
-      cwd: place.folder,
+      cwd: at.place.folder,
       env: { PATH: process.env.PATH },
       encoding: 'utf8',
     });
     expect(stderr).toBe('standin: PORT is "x"; it must be 0 to 65535.\n');
   });
-
-  test('form of --new-kek-env is held to the same', async () => {
-    place.remove();
-    place = await newPlace('embedded');
-    await makeVault(place);
-    const env = write('new.env', text(), 0o622);
-    const stderr = await refused(['keyring', 'rewrap', '--new-kek-env', env]);
-    expect(stderr).toContain(`chmod go-w ${env}`);
-    expect(existsSync(trap())).toBe(false);
-  });
 });
 
 describe('C31: DATA_DIR', () => {
+  const at = placeFor('test', () => newPlace('embedded'));
   let dataDir: string;
-  beforeEach(async () => {
-    place = await newPlace('embedded');
-    dataDir = place.env.DATA_DIR!;
+  beforeEach(() => {
+    dataDir = at.place.env.DATA_DIR!;
   });
-  afterEach(() => place.remove());
 
   /** Neither the service nor a command takes it, and nothing is written there. */
   async function expectRefused(problem: string): Promise<void> {
     const before = readdirSync(dataDir);
     for (const command of ['serve', 'migrate', 'verify'])
-      expect(await refused([command], { PORT: '0', OPS_PORT: '0' })).toContain(problem);
+      expect(await at.failure(command, NO_PORTS)).toContain(problem);
     expect(readdirSync(dataDir)).toEqual(before);
   }
 
   test.each(['777', '755', '770', '701'])('with mode %s is refused', async (mode) => {
-    chmodSync(dataDir, Number.parseInt(mode, 8));
+    chmodSync(dataDir, octal(mode));
     await expectRefused(`Run: chmod 700 ${dataDir}`);
     chmodSync(dataDir, 0o750);
-    await makeVault(place);
-  });
-
-  test.runIf(isRoot)('of another owner is refused', async () => {
-    chownSync(dataDir, NOBODY, NOBODY);
-    await expectRefused(`belongs to user 65534`);
+    await withVault(at);
   });
 
   test.runIf(isRoot)(
-    'with a kek or a socket in it that another user put there is refused',
+    'of another owner is refused, also if only a kek or a socket in it is',
     async () => {
       for (const name of ['kek', '.s.PGSQL.7']) {
-        const planted = join(dataDir, name);
-        writeFileSync(planted, '00'.repeat(32), { mode: 0o600 });
-        chownSync(planted, NOBODY, NOBODY);
+        const planted = at.write(join('data', name), '00'.repeat(32));
+        own(planted);
         await expectRefused(`${planted} belongs to user 65534`);
         rmSync(planted);
       }
+      own(dataDir);
+      await expectRefused('belongs to user 65534');
     },
   );
 
@@ -176,104 +131,93 @@ describe('C31: DATA_DIR', () => {
     mkdirSync(dataDir);
     chmodSync(dataDir, 0o777);
     for (const command of ['serve', 'migrate'])
-      expect(await refused([command])).toContain(`Run: chmod 700 ${dataDir}`);
+      expect(await at.failure(command)).toContain(`Run: chmod 700 ${dataDir}`);
     expect(readdirSync(dataDir)).toEqual([]);
     chmodSync(dataDir, 0o755);
-    await makeVault(place);
-    expect((await runCli(['client', 'list'], place)).code).toBe(0);
-    expect(statSync(dataDir).mode & 0o777).toBe(0o700);
-    expect(statSync(join(dataDir, 'kek')).mode & 0o777).toBe(0o600);
+    await withVault(at);
+    await at.text('client list');
+    const modes = [dataDir, join(dataDir, 'kek')].map((path) => statSync(path).mode & 0o777);
+    expect(modes).toEqual([0o700, 0o600]);
   });
 
   test('has a new key-encryption key not written through a symbolic link', async () => {
-    const victim = write('victim', 'precious', 0o600);
-    await makeVault(place);
+    const victim = at.write('victim', 'precious');
+    await withVault(at);
     const script = `ln -s '${victim}' '${dataDir}'/kek.$$; exec '${process.execPath}' '${CLI}' client list`;
     const { PATH } = process.env;
-    const { status } = spawnSync('sh', ['-c', script], { env: { PATH, ...place.env } });
+    const { status } = spawnSync('sh', ['-c', script], { env: { PATH, ...at.place.env } });
     expect(status).toBe(0);
-    expect(readFileSync(victim, 'utf8')).toBe('precious');
-    expect(readFileSync(join(dataDir, 'kek'), 'utf8')).toMatch(/^[0-9a-f]{64}\n$/);
+    expect(at.read('victim')).toBe('precious');
+    expect(at.read('data/kek')).toMatch(/^[0-9a-f]{64}\n$/);
+  });
+
+  test('form of --new-kek-env is held to the same as .env', async () => {
+    await withVault(at);
+    const env = at.write('new.env', `KEK_COMMAND=touch ${at.path('trap')}; echo x\n`, 0o622);
+    const stderr = await at.failure(`keyring rewrap --new-kek-env ${env}`);
+    expect(stderr).toContain(`chmod go-w ${env}`);
+    expect(existsSync(at.path('trap'))).toBe(false);
   });
 });
 
 describe('C31: the key-encryption key', () => {
-  let kekFile: string;
-  beforeAll(async () => {
-    place = await usualPlace();
-    await makeVault(place);
-    expect((await runCli(['client', 'list'], place)).code).toBe(0);
-    kekFile = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
+  const at = placeFor('block', undefined, async (made) => {
+    await withVault(made);
+    await made.text('client list');
   });
+  const kekFile = () => at.place.env.KEK_FILE ?? join(at.place.env.DATA_DIR!, 'kek');
   afterEach(() => {
-    if (isRoot) chownSync(kekFile, 0, 0);
-    chmodSync(kekFile, 0o600);
+    if (isRoot) chownSync(kekFile(), 0, 0);
+    chmodSync(kekFile(), 0o600);
   });
-  afterAll(() => place.remove());
 
   test.each(['644', '604', '602', '620', '660'])(
     'with mode %s is refused, with the remedy',
     async (mode) => {
-      chmodSync(kekFile, Number.parseInt(mode, 8));
-      for (const args of [['serve'], ['client', 'list']]) {
-        const stderr = await refused(args, { PORT: '0', OPS_PORT: '0' });
-        expect(stderr).toContain(`Run: chmod 600 ${kekFile}`);
+      chmodSync(kekFile(), octal(mode));
+      for (const command of ['serve', 'client list']) {
+        const stderr = await at.failure(command, NO_PORTS);
+        expect(stderr).toContain(`Run: chmod 600 ${kekFile()}`);
         expect(stderr).toContain('defaultMode: 0440');
       }
     },
   );
 
   test.runIf(isRoot)('of another owner is refused', async () => {
-    chownSync(kekFile, NOBODY, NOBODY);
-    expect(await refused(['client', 'list'])).toContain('belongs to user 65534');
+    own(kekFile());
+    expect(await at.failure('client list')).toContain('belongs to user 65534');
   });
 
   test('may be read by its group, as a Kubernetes secret with fsGroup is', async () => {
-    chmodSync(kekFile, 0o440);
-    expect((await runCli(['client', 'list'], place)).code).toBe(0);
+    chmodSync(kekFile(), 0o440);
+    await at.text('client list');
   });
-});
 
-test('C31: an API key file that others may read is refused before it is sent', async () => {
-  place = await newBlankPlace();
-  const file = write('key', newApiKey(), 0o644);
-  write('in.csv', csvOf(1, 'x'), 0o600);
-  const args = ['tokenize', 'in.csv', '--fields', 'email', '-o', 'out.csv', '--api-key-file', file];
-  expect(await refused(args, { STANDIN_URL: 'http://127.0.0.1:1' })).toContain(`chmod 600 ${file}`);
-  place.remove();
+  test('API key in a file that others may read is refused before it is sent', async () => {
+    const file = at.write('key', newApiKey(), 0o644);
+    at.write('in.csv', csvOf(1, 'x'));
+    const command = `tokenize in.csv --fields email -o out.csv --api-key-file ${file}`;
+    const env = { STANDIN_URL: 'http://127.0.0.1:1' };
+    expect(await at.failure(command, env)).toContain(`chmod 600 ${file}`);
+  });
 });
 
 describe('C31: a symbolic link in the place of a file that is written', () => {
-  let service: Service;
-  let runs: BulkRuns;
-  beforeAll(async () => {
-    place = await usualPlace();
-    service = await startService(place);
-    runs = new BulkRuns(place, service);
-    runs.write('in.csv', csvOf(20, 'linked'));
-  });
-  afterAll(async () => {
-    await service.stop();
-    place.remove();
-  });
-  beforeEach(() => {
-    runs.write('victim', 'precious');
-  });
+  const runs = bulkRuns();
+  beforeEach(() => runs.write('victim', 'precious'));
   const link = (name: string) => {
     rmSync(runs.path(name), { force: true });
     symlinkSync('victim', runs.path(name));
   };
 
   test.each([
-    'out.csv.checkpoint.new',
-    'out.csv.partial',
-    'out.rejects.partial',
-    'out.csv',
-    'out.rejects',
+    ...['out.csv.checkpoint.new', 'out.csv.partial', 'out.rejects.partial'],
+    ...['out.csv', 'out.rejects'],
   ])('of a bulk run (%s) is not followed', async (name) => {
+    runs.write('in.csv', csvOf(20, 'linked'));
     link(name);
     const command = 'tokenize in.csv --fields email -o out.csv --rejects out.rejects --force';
-    expect((await runs.run(command)).code).toBe(0);
+    await runs.ok(command);
     expect(runs.read('victim')).toBe('precious');
     expect(runs.read('out.csv')).toContain('_tok');
   });
@@ -281,27 +225,21 @@ describe('C31: a symbolic link in the place of a file that is written', () => {
   test('of a run that goes on is refused', async () => {
     runs.write('long.csv', csvOf(60_000, 'long'));
     const command = 'tokenize long.csv --fields email -o long.out.csv';
-    const child = runs.start(command);
-    const ended = runs.end(child);
-    await runs.untilLength(child, 'long.out.csv.partial', 10_000);
-    child.kill('SIGINT');
-    expect((await ended).code).toBe(130);
+    const stopped = await runs.cutOff(command, ['long.out.csv.partial', 10_000], 'SIGINT');
+    expect(stopped.code).toBe(130);
     renameSync(runs.path('long.out.csv.partial'), runs.path('moved'));
     runs.write('victim', runs.read('moved'));
     link('long.out.csv.partial');
-    const { code, stderr } = await runs.run(`${command} --resume`);
-    expect(code).toBe(1);
-    expect(stderr).toContain(
-      'long.out.csv.partial cannot be written (it is a symbolic link, ELOOP)',
-    );
+    const stderr = await runs.failure(`${command} --resume`);
+    const words = 'long.out.csv.partial cannot be written (it is a symbolic link, ELOOP)';
+    expect(stderr).toContain(words);
     expect(runs.read('victim')).toBe(runs.read('moved'));
   });
 
   test('of the audit log is refused', async () => {
     link('audit.log');
-    const env = { AUDIT_LOG: runs.path('audit.log'), PORT: '0', OPS_PORT: '0' };
-    const { code, stderr } = await endOf(spawnCli(['serve'], place, env));
-    expect(code).toBe(1);
+    const env = { ...NO_PORTS, AUDIT_LOG: runs.path('audit.log') };
+    const stderr = await commandsOf(() => runs.place).failure('serve', env);
     expect(stderr).toMatch(/AUDIT_LOG, .*audit\.log, .*\(ELOOP\)/);
     expect(runs.read('victim')).toBe('precious');
   });

@@ -1,16 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { BulkRuns } from '../support/bulk-run.ts';
+import { bulkRuns } from '../support/bulk-run.ts';
 import { applyPolicy, startWithPolicy } from '../support/policy.ts';
 import { postgresBin } from '../support/postgres.ts';
 import { samples } from '../support/samples.ts';
-import {
-  createClient,
-  kinds,
-  type Service,
-  startService,
-  until,
-  usualPlace,
-} from '../support/service.ts';
+import { createClient, kinds, startService, until, usualPlace } from '../support/service.ts';
 
 const POLICY = `
 version: 1
@@ -43,43 +36,35 @@ const ROWS = [
 ].join('\n');
 
 describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with a policy', () => {
-  let service: Service;
-  let runs: BulkRuns;
-  let support: string;
-
+  const runs = bulkRuns(() => startWithPolicy(POLICY));
+  let support: { STANDIN_API_KEY: string };
   beforeAll(async () => {
-    service = await startWithPolicy(POLICY);
-    runs = new BulkRuns(service.place, service);
     runs.write('policy.yaml', POLICY);
-    support = (await createClient(service.place, '--name', 'support')).api_key;
+    const { api_key: apiKey } = await createClient(runs.place, '--name', 'support');
+    support = { STANDIN_API_KEY: apiKey };
   });
-  afterAll(async () => {
-    await service.stop();
-    expect(runs.stderr).not.toMatch(/@example\.org|4111|stk_/);
-  });
+  afterAll(() => expect(runs.stderr).not.toMatch(/@example\.org|4111/));
 
-  const asSupport = (command: string) =>
-    runs.end(runs.start(command, { STANDIN_API_KEY: support }));
+  /** Tokenizes a file and turns it back: the same file. */
+  async function thereAndBack(name: string, content: string) {
+    runs.write(name, content);
+    const there = JSON.parse(await runs.ok(`tokenize ${name} --policy -o there.${name} --json`));
+    const back = await runs.ok(`detokenize there.${name} --policy -o back.${name}`);
+    expect(runs.read(`back.${name}`)).toBe(content);
+    return { there, back, tokens: runs.read(`there.${name}`) };
+  }
 
   test('a CSV there and back: each column by its kind, all else as it was', async () => {
-    runs.write('a.csv', ROWS);
-    const there = await runs.run('tokenize a.csv --policy policy.yaml -o a.out.csv --json');
-    expect(there).toMatchObject({ code: 0 });
-    expect(JSON.parse(there.stdout)).toMatchObject({
-      rows: 2,
-      values: 6,
-      fields: { email: 2, '["full name"]': 2, card: 2, born: 2 },
-    });
-    const [head, first, second] = runs.read('a.out.csv').split('\n');
+    const { there, back, tokens } = await thereAndBack('a.csv', ROWS);
+    const fields = { email: 2, '["full name"]': 2, card: 2, born: 2 };
+    expect(there).toMatchObject({ rows: 2, values: 6, fields });
+    const [head, first, second] = tokens.split('\n');
     expect(head).toBe('id,email,full name,card,born,memo');
     expect(first).toMatch(
       /^1,[a-z]+@example\.org_tok,"[a-z]{3}, [a-z]{3}_tok",\d{4} \d{4} \d{4} 1111,\d{4}-\d\d-\d\d_tok,ann@example\.org$/,
     );
     expect(second).toMatch(/^2,[a-z]+@example\.org_tok,,\d{12}5559,,1985-04-12$/);
-    const back = await runs.run('detokenize a.out.csv --policy -o a.back.csv');
-    expect(back).toMatchObject({ code: 0 });
-    expect(back.stdout).toContain('; replaced: email 2, "[\\"full name\\"]" 1, card 2, born 1.');
-    expect(runs.read('a.back.csv')).toBe(ROWS);
+    expect(back).toContain('; replaced: email 2, "[\\"full name\\"]" 1, card 2, born 1.');
   });
 
   test.each(samples)(
@@ -93,52 +78,38 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
         [`${name}.csv`, csv],
         [`${name}.ndjson`, records.join('')],
       ] as const) {
-        runs.write(file, content);
-        const there = await runs.run(`tokenize ${file} --policy -o there.${file} --json`);
-        const { fields, rejected } = JSON.parse(there.stdout);
-        expect([fields.email, fields.phone, rejected]).toEqual([records.length, records.length, 0]);
-        const tokens = runs.read(`there.${file}`);
+        const { there, tokens } = await thereAndBack(file, content);
+        const { fields, rejected } = there;
+        expect([fields.email, fields.phone, rejected]).toEqual([rows.length, rows.length, 0]);
         for (const { email } of rows) expect(tokens).not.toContain(email);
-        await runs.run(`detokenize there.${file} --policy -o back.${file}`);
-        expect(runs.read(`back.${file}`)).toBe(content);
       }
     },
   );
 
-  test('NDJSON and JSON, numbers and nulls byte for byte; equal values by their kinds', async () => {
+  test.each([
+    ['b.ndjson', (rows: string[]) => `${rows.join('\n')}\n`],
+    ['b.json', (rows: string[]) => `[\n${rows.join(',\n')}\n]\n`],
+  ])('%s, numbers and nulls byte for byte; equal values by their kinds', async (name, fileOf) => {
     const row = (i: number) =>
       `{"id": 9007199254740993${i}.0, "notes":[null, 1, "same"], "customer": {"email":"c${i}@example.org", "cards":[{"number":"411111111111111${i}","cvc":null}, {}]}, "full name": "same", "x":-0}`;
-    runs.write('b.ndjson', `${row(1)}\n${row(2)}\n`);
-    runs.write('b.json', `[\n${row(1)},\n${row(2)}\n]\n`);
-    for (const name of ['b.ndjson', 'b.json']) {
-      const there = await runs.run(`tokenize ${name} --policy -o there.${name}`);
-      expect(there).toMatchObject({ code: 0 });
-      expect(there.stdout).not.toContain('born');
-      const rows = runs.read(`there.${name}`);
-      expect(rows).toMatch(/"id": 90071992547409931\.0, "notes":\[null, 1, "[a-z]{10}_tok"\]/);
-      expect(rows).toMatch(
-        /"email":"[a-z0-9]+@example\.org_tok".*"number":"\d{12}1111","cvc":null/,
-      );
-      expect(rows).toMatch(/"full name": "[a-z]{4,6}_tok", "x":-0/);
-      expect(await runs.run(`detokenize there.${name} --policy -o back.${name}`)).toMatchObject({
-        code: 0,
-      });
-      expect(runs.read(`back.${name}`)).toBe(runs.read(name));
-    }
+    const { back, tokens } = await thereAndBack(name, fileOf([row(1), row(2)]));
+    expect(back).not.toContain('born');
+    expect(tokens).toMatch(/"id": 90071992547409931\.0, "notes":\[null, 1, "[a-z]{10}_tok"\]/);
+    expect(tokens).toMatch(
+      /"email":"[a-z0-9]+@example\.org_tok".*"number":"\d{12}1111","cvc":null/,
+    );
+    expect(tokens).toMatch(/"full name": "[a-z]{4,6}_tok", "x":-0/);
   });
 
   test('masks, and a kind of no right', async () => {
     runs.write('c.csv', 'card,id\n4111 1111 1111 1111,7\n');
-    await runs.run('tokenize c.csv --policy -o c.out.csv');
-    expect(await asSupport('detokenize c.out.csv --policy -o c.back.csv')).toMatchObject({
-      code: 0,
-    });
+    await runs.ok('tokenize c.csv --policy -o c.out.csv');
+    await runs.ok('detokenize c.out.csv --policy -o c.back.csv', support);
     expect(runs.read('c.back.csv')).toBe('card,id\n**** 1111,7\n');
     runs.write('d.csv', 'born,id\n1985-04-12,7\n');
-    await runs.run('tokenize d.csv --policy -o d.out.csv');
-    const refused = await asSupport('detokenize d.out.csv --policy -o d.back.csv');
-    expect(refused.code).toBe(1);
-    expect(refused.stderr).toContain(
+    await runs.ok('tokenize d.csv --policy -o d.out.csv');
+    const refused = await runs.failure('detokenize d.out.csv --policy -o d.back.csv', support);
+    expect(refused).toContain(
       'The client of this API key may not see values of kind date, in the field born (403). An operator can allow it in the policy.',
     );
     expect(runs.exists('d.back.csv')).toBe(false);
@@ -146,22 +117,19 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
 
   test('what a kind refuses is a bad row, with line, field and reason', async () => {
     runs.write('e.csv', 'id,born,card\n1,1985-04-12,\n2,1985-02-30,\n3,,12\n');
-    const stopped = await runs.run('tokenize e.csv --policy -o e.out.csv');
-    expect(stopped.stderr).toContain('Line 3: the field "born" is not a real date like');
-    const ended = await runs.run('tokenize e.csv --policy -o e.out.csv --rejects e.rejects.csv');
-    expect(ended.code).toBe(3);
+    const command = 'tokenize e.csv --policy -o e.out.csv';
+    const words = 'Line 3: the field "born" is not a real date like';
+    expect(await runs.failure(command)).toContain(words);
+    expect((await runs.run(`${command} --rejects e.rejects.csv`)).code).toBe(3);
     const [, born, card] = runs.read('e.rejects.csv').split('\n');
     expect(born).toMatch(/^3,born,.*is not a real date/);
     expect(card).toMatch(/^4,card,.*has too few digits for kind card/);
     expect(runs.read('e.out.csv').split('\n')).toHaveLength(3);
     runs.write('f.csv', 'card\n4111 1111 1111 9999\nno such token\n');
-    const unknown = await runs.run(
-      'detokenize f.csv --policy -o f.out.csv --rejects f.rejects.csv',
-    );
-    expect(unknown.code).toBe(3);
-    expect(runs.read('f.rejects.csv')).toBe(
-      'line,field,reason\n2,card,is not a known token\n3,card,is not a known token\n',
-    );
+    const unknown = 'detokenize f.csv --policy -o f.out.csv --rejects f.rejects.csv';
+    expect((await runs.run(unknown)).code).toBe(3);
+    const reason = 'card,is not a known token\n';
+    expect(runs.read('f.rejects.csv')).toBe(`line,field,reason\n2,${reason}3,${reason}`);
   });
 
   test.each([
@@ -171,50 +139,35 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
       /has no field of the policy \(version 1, .*the file has Email, name\. Rename its fields, or name them with --fields, which makes all of them of the kind text/,
     ],
     ['g.ndjson', '{"mail":"a@example.org"}\n', /has no field of the policy .*the file has mail\./],
-    [
-      'g.ndjson',
-      '{"customer":{"email":7}}\n',
-      /Line 1: the field "customer\.email" is a number, not a string/,
-    ],
-    [
-      'g.ndjson',
-      '{"customer":"a@example.org"}\n',
-      /the field "customer" is a string, and a field is named inside it/,
-    ],
+    ['g.ndjson', '{"customer":{"email":7}}\n', /the field "customer\.email" is a number, not a/],
+    ['g.ndjson', '{"customer":"a@example.org"}\n', /the field "customer" is a string, and a field/],
   ])('%s: %s', async (name, content, message) => {
     runs.write(name, content);
-    const refused = await runs.run(`tokenize ${name} --policy -o g.out --force`);
-    expect(refused.code).toBe(1);
-    expect(refused.stderr).toMatch(message);
-    expect(runs.exists('g.out') || runs.exists('g.out.partial')).toBe(false);
+    expect(await runs.failure(`tokenize ${name} --policy -o out.g --force`)).toMatch(message);
+    expect(runs.left('out.g')).toEqual([]);
   });
 
   test.each([
-    ['--policy --fields email', '--policy names the fields: leave --fields out'],
-    ['--policy --no-header', '--policy finds columns by their names'],
-    ['--policy -', '--policy needs the name of a file'],
-    ['--policy none.yaml', 'none.yaml cannot be read (ENOENT)'],
-  ])('%s is refused', async (options, message) => {
+    ['--policy --fields email', '--policy names the fields: leave --fields out', 2],
+    ['--policy --no-header', '--policy finds columns by their names', 2],
+    ['--policy -', '--policy needs the name of a file', 2],
+    ['--policy none.yaml', 'none.yaml cannot be read (ENOENT)', 1],
+    // In place of an output.
+    ['--kind card', '--kind is for one value', 2],
+  ])('%s is refused', async (options, message, code) => {
     runs.write('h.csv', ROWS);
-    const refused = await runs.run(`tokenize h.csv -o h.out.csv ${options}`);
-    expect(refused.code).toBe(message.startsWith('none') ? 1 : 2);
-    expect(refused.stderr).toContain(message);
+    const command = `tokenize h.csv -o h.out.csv ${options}`;
+    expect(await runs.failure(command, {}, code)).toContain(message);
   });
 
   test('one value of a kind', async () => {
-    const there = await runs.run('tokenize 4111111111111111 --kind card');
-    expect([there.code, there.stdout]).toEqual([0, expect.stringMatching(/^\d{12}1111\n$/)]);
-    const back = await runs.run(`detokenize ${there.stdout.trim()}`);
-    expect(back.stdout).toBe('4111111111111111\n');
-    const refused = await runs.run('tokenize 1985-02-30 --kind date');
-    expect(refused.stderr).toContain('The argument is not a real date like');
-    const unknown = await runs.run('tokenize Ann --kind uuid');
-    expect(unknown.stderr).toContain(
+    const there = await runs.ok('tokenize 4111111111111111 --kind card');
+    expect(there).toMatch(/^\d{12}1111\n$/);
+    expect(await runs.ok(`detokenize ${there.trim()}`)).toBe('4111111111111111\n');
+    const refused = await runs.failure('tokenize 1985-02-30 --kind date');
+    expect(refused).toContain('The argument is not a real date like');
+    expect(await runs.failure('tokenize Ann --kind uuid')).toContain(
       'No field of the policy (version 1) has the kind uuid; they have: mail, text, card, word, date.',
-    );
-    runs.write('o.csv', ROWS);
-    expect((await runs.run('tokenize o.csv --kind card')).stderr).toContain(
-      '--kind is for one value',
     );
   });
 
@@ -222,8 +175,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     const other = await startService(await usualPlace());
     const env = { STANDIN_URL: other.url, STANDIN_API_KEY: other.api_key };
     runs.write('i.csv', ROWS);
-    const refused = await runs.end(runs.start('tokenize i.csv --policy -o i.out.csv', env));
-    expect(refused.stderr).toContain(
+    expect(await runs.failure('tokenize i.csv --policy -o i.out.csv', env)).toContain(
       'has no policy (404): apply one with standin policy apply, or name the fields with --fields.',
     );
     await other.stop();
@@ -232,26 +184,25 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
 
   /** Applies a version, and resolves when it is in force. */
   async function change(version: number, document: string): Promise<void> {
-    await applyPolicy(service, version, document);
-    const headers = { authorization: `Bearer ${service.api_key}` };
+    const { url, api_key: apiKey } = runs.service;
+    await applyPolicy(runs.service, version, document);
+    const headers = { authorization: `Bearer ${apiKey}` };
     const newest = async () =>
-      ((await (await fetch(`${service.url}/api/v1/policy`, { headers })).json()) as any).version;
+      ((await (await fetch(`${url}/api/v1/policy`, { headers })).json()) as any).version;
     await until(async () => (await newest()) === version, 'the policy is in force');
   }
 
   test('no run goes on with another policy, and no document of another one is used', async () => {
     const many = Array.from({ length: 3_000 }, (_, i) => `${i},a${i}@example.org\n`).join('');
-    const input = `id,email\n${many}7,no address\n`;
-    runs.write('j.csv', input);
-    runs.write('k.csv', input);
+    const tokenize = (name: string) => `tokenize ${name}.csv --policy -o ${name}.out.csv`;
+    const resume = (name: string) => `${tokenize(name)} --resume --rejects ${name}.bad`;
     for (const name of ['j', 'k']) {
-      const stopped = await runs.run(`tokenize ${name}.csv --policy -o ${name}.out.csv`);
-      expect(stopped.stderr).toContain('Line 3002: the field "email" is not an e-mail address');
-      expect(stopped.stderr).toContain('with the same options and --resume');
+      runs.write(`${name}.csv`, `id,email\n${many}7,no address\n`);
+      const stopped = await runs.failure(tokenize(name));
+      expect(stopped).toContain('Line 3002: the field "email" is not an e-mail address');
+      expect(stopped).toContain('with the same options and --resume');
     }
-    const resume = (name: string) =>
-      runs.run(`tokenize ${name}.csv --policy -o ${name}.out.csv --resume --rejects ${name}.bad`);
-    expect(await resume('j')).toMatchObject({ code: 3 });
+    expect(await runs.run(resume('j'))).toMatchObject({ code: 3 });
     expect(runs.read('j.out.csv').split('\n')).toHaveLength(3_002);
     const child = runs.start('tokenize - --format csv --policy policy.yaml -o l.csv');
     // The run ends before it has read everything.
@@ -264,19 +215,16 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     expect(changed.code).toBe(1);
     expect(changed.stderr).toContain('does not use version 1 of the policy any more (412)');
     expect(changed.stderr).not.toContain('--resume');
-    const refused = await resume('k');
-    expect(refused.stderr).toMatch(
+    expect(await runs.failure(resume('k'))).toMatch(
       /The run to resume used --policy version 1, [0-9a-f]{12}: use the same, or start again with --force/,
     );
-    const older = await runs.run('tokenize a.csv --policy policy.yaml -o m.out.csv');
-    expect(older.stderr).toContain(
+    runs.write('m.csv', ROWS);
+    expect(await runs.failure('tokenize m.csv --policy policy.yaml -o m.out.csv')).toContain(
       'policy.yaml is not the policy in force, which is version 2. Compare them with standin policy diff policy.yaml;',
     );
-    expect(await runs.run('tokenize k.csv --policy -o k.out.csv --force')).toMatchObject({
-      code: 0,
-    });
+    await runs.ok(`${tokenize('k')} --force`);
     await change(3, 'version: 1\n');
-    const none = await runs.run('tokenize a.csv --policy -o n.out.csv');
-    expect(none.stderr).toContain('Version 3 of the policy names no fields');
+    const none = 'Version 3 of the policy names no fields';
+    expect(await runs.failure(tokenize('m'))).toContain(none);
   });
 });

@@ -20,79 +20,71 @@ export interface Column {
   readonly index: number;
 }
 
-/** Rows of a CSV or TSV file. */
-export class CsvFormat implements RowFormat {
-  readonly fields: RowFormat['fields'];
-  readonly sample = [];
-  readonly #scanner: CsvScanner;
-  readonly #cells: number;
-  readonly #columns: readonly Column[];
-  readonly #counted: readonly string[];
-  readonly #needsQuotes: RegExp;
+/**
+ * Rows of a CSV or TSV file.
+ * @param width how many cells each row must have
+ * @param counted the fields to report: those that a policy has in the file
+ */
+export function csvFormat(
+  scanner: CsvScanner,
+  width: number,
+  columns: readonly Column[],
+  counted: readonly string[],
+): RowFormat {
+  const { hasQuotes } = scanner;
+  const ordered = columns.toSorted((a, b) => a.index - b.index);
+  const delimiter = `\\x${scanner.delimiter.toString(16).padStart(2, '0')}`;
+  const needsQuotes = new RegExp(`[${delimiter}\\r\\n${hasQuotes ? '"' : ''}]`);
+  return {
+    fields: counted.map((path) => ({ path, isOptional: true })),
+    sample: [],
+    read(bytes, start, line, isEnd) {
+      const end = scanner.scan(bytes, start, isEnd);
+      if (end === -1) return undefined;
+      if (scanner.problem === 'unclosed_quote')
+        throw new BulkError(
+          `The quote that opens on line ${line + scanner.quoteLine} never closes`,
+        );
+      const { lineEnds } = scanner;
+      const isBlank = scanner.cells === 1 && scanner.starts[0] === scanner.ends[0];
+      const row = { line, lineEnds, start, end, isBlank, cells: [], paths: [], problem: undefined };
+      if (isBlank) return row;
+      const reason = shapeProblem(scanner, width);
+      if (reason !== undefined) return { ...row, problem: { field: undefined, reason } };
+      return { ...row, paths: counted, ...cellsOf(scanner, ordered, bytes) };
+    },
+    encode({ isQuoted }, value) {
+      if (!isQuoted && !needsQuotes.test(value)) return value;
+      if (!hasQuotes) return undefined;
+      return `"${value.includes('"') ? value.replaceAll('"', '""') : value}"`;
+    },
+  };
+}
 
-  /**
-   * @param cells how many each row must have
-   * @param counted the fields to report: those that a policy has in the file
-   */
-  constructor(
-    scanner: CsvScanner,
-    cells: number,
-    columns: readonly Column[],
-    counted: readonly string[],
-  ) {
-    this.#scanner = scanner;
-    this.#cells = cells;
-    this.#columns = columns.toSorted((a, b) => a.index - b.index);
-    this.fields = counted.map((path) => ({ path, isOptional: true }));
-    this.#counted = counted;
-    const delimiter = `\\x${scanner.delimiter.toString(16).padStart(2, '0')}`;
-    this.#needsQuotes = new RegExp(`[${delimiter}\\r\\n${scanner.hasQuotes ? '"' : ''}]`);
-  }
+function shapeProblem({ problem, cells }: CsvScanner, width: number): string | undefined {
+  if (problem !== undefined) return 'has text after a closing quote';
+  if (cells === width) return undefined;
+  return `has ${cells} ${cells === 1 ? 'cell' : 'cells'} instead of ${width}`;
+}
 
-  read(bytes: Buffer, start: number, line: number, isEnd: boolean): Row | undefined {
-    const scanner = this.#scanner;
-    const end = scanner.scan(bytes, start, isEnd);
-    if (end === -1) return undefined;
-    if (scanner.problem === 'unclosed_quote')
-      throw new BulkError(`The quote that opens on line ${line + scanner.quoteLine} never closes`);
-    const { lineEnds } = scanner;
-    const isBlank = scanner.cells === 1 && scanner.starts[0] === scanner.ends[0];
-    const row = { line, lineEnds, start, end, isBlank, cells: [], paths: [], problem: undefined };
-    if (isBlank) return row;
-    const problem = this.#shapeProblem();
-    if (problem !== undefined) return { ...row, problem: { field: undefined, reason: problem } };
-    return this.#withCells(bytes, row);
+function cellsOf(
+  { starts, ends, hasQuotes }: CsvScanner,
+  columns: readonly Column[],
+  bytes: Buffer,
+): Pick<Row, 'cells' | 'problem'> {
+  const cells: Cell[] = [];
+  let problem: Problem | undefined;
+  for (const { field, index } of columns) {
+    const start = starts[index]!;
+    const end = ends[index]!;
+    const isQuoted = hasQuotes && start < end && bytes[start] === QUOTE;
+    const value = isQuoted ? unquoted(bytes, start + 1, end - 1) : decode(bytes, start, end);
+    if (value === '') continue;
+    const reason = value === undefined ? NOT_UTF8 : valueProblem(value);
+    if (reason !== undefined) problem ??= { field, reason };
+    cells.push({ field, start, end, value: value ?? '', isQuoted });
   }
-
-  #shapeProblem(): string | undefined {
-    const { problem, cells } = this.#scanner;
-    if (problem !== undefined) return 'has text after a closing quote';
-    if (cells === this.#cells) return undefined;
-    return `has ${cells} ${cells === 1 ? 'cell' : 'cells'} instead of ${this.#cells}`;
-  }
-
-  #withCells(bytes: Buffer, row: Row): Row {
-    const { starts, ends, hasQuotes } = this.#scanner;
-    const cells: Cell[] = [];
-    let problem: Problem | undefined;
-    for (const { field, index } of this.#columns) {
-      const start = starts[index]!;
-      const end = ends[index]!;
-      const isQuoted = hasQuotes && start < end && bytes[start] === QUOTE;
-      const value = isQuoted ? unquoted(bytes, start + 1, end - 1) : decode(bytes, start, end);
-      if (value === '') continue;
-      const reason = value === undefined ? NOT_UTF8 : valueProblem(value);
-      if (reason !== undefined) problem ??= { field, reason };
-      cells.push({ field, start, end, value: value ?? '', isQuoted });
-    }
-    return { ...row, cells, paths: this.#counted, problem };
-  }
-
-  encode({ isQuoted }: Cell, value: string): string | undefined {
-    if (!isQuoted && !this.#needsQuotes.test(value)) return value;
-    if (!this.#scanner.hasQuotes) return undefined;
-    return `"${value.includes('"') ? value.replaceAll('"', '""') : value}"`;
-  }
+  return { cells, problem };
 }
 
 function unquoted(bytes: Buffer, start: number, end: number): string | undefined {

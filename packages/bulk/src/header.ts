@@ -9,7 +9,7 @@ import {
   suggested,
 } from '#paths';
 import { BulkError } from './bulk-error.ts';
-import { type Column, CsvFormat, CsvScanner } from './csv.ts';
+import { type Column, CsvScanner, csvFormat } from './csv.ts';
 import type { Input } from './input.ts';
 import { JsonFormat } from './json.ts';
 import { NdjsonFormat } from './ndjson.ts';
@@ -75,7 +75,7 @@ export async function readBeginning(
   const end = options.hasHeader ? line.end : bomBytes;
   input.unread(bytes.subarray(end));
   return {
-    format: new CsvFormat(line.scanner, line.cells.length, columns, counted),
+    format: csvFormat(line.scanner, line.cells.length, columns, counted),
     bytes: bytes.subarray(0, end),
     lineEnds: options.hasHeader ? line.scanner.lineEnds : 0,
   };

@@ -47,37 +47,26 @@ describe('a run to resume', () => {
     await writeCheckpoint(path, checkpoint);
     expect(await readCheckpoint(path)).toMatchObject(checkpoint);
     const written = JSON.parse(readFileSync(path, 'utf8'));
-    for (const other of [{ ...written, version: written.version - 1 }, checkpoint, null, '{'])
-      await expect(readAs(path, other)).rejects.toThrow('was not written by this version');
+    const older = { ...written, version: written.version - 1 };
+    for (const content of [...[older, checkpoint, null].map((one) => JSON.stringify(one)), '{']) {
+      writeFileSync(path, content);
+      await expect(readCheckpoint(path)).rejects.toThrow('was not written by this version');
+    }
   });
 
-  function readAs(path: string, content: unknown): Promise<unknown> {
-    writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content));
-    return readCheckpoint(path);
-  }
-
-  const CHANGES: [string, () => void][] = [
-    ['longer, of the same time', () => put(`${readFileSync(file, 'utf8')}bob@example.com\n`)],
-    [
-      'as long, of the same time, with another first KiB',
-      () => put(readFileSync(file, 'utf8').replace('ann@', 'bob@')),
-    ],
+  const text = () => readFileSync(file, 'utf8');
+  test.each<[string, () => void]>([
+    ['longer, of the same time', () => put(`${text()}bob@example.com\n`)],
+    ['as long, with another first KiB', () => put(text().replace('ann@', 'bob@'))],
     [
       'as long, with the same first KiB, written later',
-      () => {
-        const text = readFileSync(file, 'utf8');
-        writeFileSync(file, `${text.slice(0, -16)}bob@example.com\n`);
-      },
+      () => writeFileSync(file, `${text().slice(0, -16)}bob@example.com\n`),
     ],
-  ];
-
-  test.each(CHANGES)('does not go on with an input that is %s', async (_how, change) => {
+  ])('does not go on with an input that is %s', async (_how, change) => {
     const checkpoint = await begun();
     checkContinues(checkpoint, TERMS, await identity());
-    const before = await identity();
     change();
     const now = await identity();
-    expect(now).not.toEqual(before);
     expect(() => checkContinues(checkpoint, TERMS, now)).toThrow('The input has changed since');
   });
 });

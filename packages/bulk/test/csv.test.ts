@@ -123,13 +123,8 @@ describe('what is not replaced is copied byte for byte', () => {
     const { output, cells, rows } = await edited(input, { fields: 'email' }, () => 'T');
     expect(cells.map(({ value }) => value)).toEqual(['ann@x.org', 'bob@x.org', 'c"@x.org']);
     expect(rows).toBe(3);
-    expect(output.toString('latin1')).toBe(
-      input
-        .toString('latin1')
-        .replace('ann@x.org', 'T')
-        .replace('bob@x.org', 'T')
-        .replace('"c""@x.org"', '"T"'),
-    );
+    const wanted = input.toString('latin1').replaceAll(/(ann|bob|c"")@x.org/g, 'T');
+    expect(output.toString('latin1')).toBe(wanted);
   });
 });
 
@@ -164,16 +159,8 @@ describe('bad rows', () => {
     ['too few cells', 'a,b\nx,y\nx\n', '3: has 1 cell instead of 2'],
     ['too many cells', 'a,b\n1,2,3\n', '2: has 3 cells instead of 2'],
     ['text after a quote', 'a,b\n"x"y,z\n', '2: has text after a closing quote'],
-    [
-      'a line after cells with line ends',
-      'a,b\n"1\r2\r\n3\n4",y\nx\n',
-      '6: has 1 cell instead of 2',
-    ],
-    [
-      'a value that is too long',
-      `a,b\n${'x'.repeat(65_537)},y\n`,
-      '2: a is longer than 65536 bytes',
-    ],
+    ['a line after line ends', 'a,b\n"1\r2\r\n3\n4",y\nx\n', '6: has 1 cell instead of 2'],
+    ['a long value', `a,b\n${'x'.repeat(65_537)},y\n`, '2: a is longer than 65536 bytes'],
   ])('%s', async (_, input, problem) => {
     expect((await csv(input)).problems).toEqual([problem]);
   });
@@ -260,12 +247,11 @@ describe('the header', () => {
     const first = await edited('\ufeff1;x\n', { ...options, fields: '1' });
     expect(first.cells.map(({ value }) => value)).toEqual(['1']);
     expect((await edited('', options)).rows).toBe(0);
-    await expect(edited('1,2\n', { ...options, fields: '3' })).rejects.toThrow(
-      'its first row has 2',
-    );
-    await expect(edited('1,2\n', { ...options, fields: 'a' })).rejects.toThrow(
-      'numbers of columns',
-    );
+    for (const [fields, words] of [
+      ['3', 'its first row has 2'],
+      ['a', 'numbers of columns'],
+    ] as const)
+      await expect(edited('1,2\n', { ...options, fields })).rejects.toThrow(words);
   });
 });
 
@@ -277,10 +263,9 @@ describe('tsv', () => {
   });
 
   test('a value that no cell can hold makes a bad row', async () => {
-    const tsv = edited('a\tb\nx\ty\n', { format: 'tsv', fields: 'a' }, () => 'T\tT');
-    expect((await tsv).problems).toEqual([
-      '2: a would contain a tab or line end, which TSV cannot hold',
-    ]);
+    const options = { format: 'tsv', fields: 'a' } as const;
+    const { problems } = await edited('a\tb\nx\ty\n', options, () => 'T\tT');
+    expect(problems).toEqual(['2: a would contain a tab or line end, which TSV cannot hold']);
   });
 });
 

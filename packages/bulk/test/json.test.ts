@@ -4,8 +4,12 @@ import { readBlocks } from '../src/blocks.ts';
 import { readBeginning } from '../src/header.ts';
 import { edited, inputOf } from './edited.ts';
 
-const json = (text: string | Buffer, fields: string, replace?: (value: string) => string) =>
-  edited(text, { format: 'json', fields }, replace);
+const json = (
+  text: string | Buffer,
+  fields: string,
+  replace?: (value: string) => string,
+  size?: number,
+) => edited(text, { format: 'json', fields }, replace, size);
 
 /** JSON with spaces and line ends in all the places that allow them. */
 const indents = fc.constantFrom(undefined, 1, '\t', '\n \r\n');
@@ -18,17 +22,11 @@ test('the items of any array are rows; with other values it is the array with ot
       indents,
       fc.integer({ min: 1, max: 300 }),
       async (rows, indent, size) => {
-        const text = `\ufeff ${JSON.stringify(rows, null, indent)}\n`;
-        const found = await edited(text, { format: 'json', fields: 'a' }, (a) => `<${a}>`, size);
-        expect(found.problems).toEqual([]);
-        expect(found.rows).toBe(rows.length);
-        expect(found.output.toString()).toBe(
-          `\ufeff ${JSON.stringify(
-            rows.map(({ a, b }) => ({ a: `<${a}>`, b })),
-            null,
-            indent,
-          )}\n`,
-        );
+        const textOf = (items: object[]) => `\ufeff ${JSON.stringify(items, null, indent)}\n`;
+        const found = await json(textOf(rows), 'a', (a) => `<${a}>`, size);
+        expect([found.problems, found.rows]).toEqual([[], rows.length]);
+        const others = rows.map(({ a, b }) => ({ a: `<${a}>`, b }));
+        expect(found.output.toString()).toBe(textOf(others));
       },
     ),
   );
@@ -58,9 +56,8 @@ describe('texts that are no array', () => {
     ['[ ]\n', '[ ]\n'],
   ])('%j', async (text, output) => {
     for (let size = 1; size <= text.length + 1; size++) {
-      const found = await edited(text, { format: 'json', fields: 'a' }, () => 'T', size);
-      expect(found.output.toString()).toBe(output);
-      expect(found.problems).toEqual([]);
+      const found = await json(text, 'a', () => 'T', size);
+      expect([found.output.toString(), found.problems]).toEqual([output, []]);
     }
   });
 });
@@ -80,9 +77,7 @@ describe('what is not JSON ends the run with the line', () => {
     ['{},{}', 'Line 1 of the file'],
   ])('%j', async (text, message) => {
     for (let size = 1; size <= text.length; size++)
-      await expect(edited(text, { format: 'json', fields: 'a' }, undefined, size)).rejects.toThrow(
-        message,
-      );
+      await expect(json(text, 'a', undefined, size)).rejects.toThrow(message);
   });
 
   test('cut off anywhere but between two texts', async () => {
@@ -98,11 +93,9 @@ describe('what is not JSON ends the run with the line', () => {
   });
 });
 
-test('the path of an array may begin with $[*]', async () => {
-  for (const fields of ['$[*].a', '$[*]["a"]', '$.a', 'a']) {
-    const { output } = await json('[{"a":"x"}]', fields, () => 'T');
-    expect(output.toString()).toBe('[{"a":"T"}]');
-  }
+test.each(['$[*].a', '$[*]["a"]', '$.a', 'a'])('of an array, %s is a path', async (fields) => {
+  const { output } = await json('[{"a":"x"}]', fields, () => 'T');
+  expect(output.toString()).toBe('[{"a":"T"}]');
 });
 
 test('the rows before what is not JSON come before the failure', async () => {

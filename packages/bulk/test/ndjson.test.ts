@@ -25,6 +25,7 @@ function strings(json: unknown, path = ''): [string, string][] {
 describe('paths', () => {
   const row = JSON.stringify({
     customer: { emails: ['a@x.org', 'b@x.org'], 'full name': 'Ann', 'o\'dd, [n]ame"': 'Odd' },
+    $: 'Dollar',
     orders: [{ to: 'One' }, { to: 'Two' }, { from: 'Three' }, null],
   });
 
@@ -39,6 +40,7 @@ describe('paths', () => {
     ['orders[*].to, orders[2].from ,customer.full name', ['Ann', 'One', 'Two', 'Three']],
     ['$.customer.full name, $.orders[1].to', ['Ann', 'Two']],
     ['$["customer"].emails[0]?', ['a@x.org']],
+    ['$["$"]', ['Dollar']],
     ['nothing.there[*],customer.emails[7],customer.phone', []],
   ])('%s', async (fields, found) => {
     expect(await values(row, fields)).toEqual(found);

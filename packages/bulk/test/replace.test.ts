@@ -57,11 +57,8 @@ describe('replacing the cells of a block', () => {
   });
 
   test.each([1, 3, 20, 200])('of 1,000, %d unknown tokens cost few requests', async (count) => {
-    const cells = Array.from({ length: 1_000 }, (_, i) =>
-      i % Math.floor(1_000 / count) === 7 % count && i < (1_000 / count) * count
-        ? `bad${i}_tok`
-        : `t${i}_tok`,
-    );
+    const isBad = (i: number) => i % Math.floor(1_000 / count) === 7 % count;
+    const cells = Array.from({ length: 1_000 }, (_, i) => `${isBad(i) ? 'bad' : 't'}${i}_tok`);
     const bad = cells.filter((cell) => cell.startsWith('bad'));
     const { badRows, text, requests, unknown } = await detokenized(cells);
     expect(badRows).toHaveLength(bad.length);
@@ -120,14 +117,9 @@ describe('work in order', () => {
         waiting.push(resolve);
         // Answer in the reverse order.
         if (waiting.length === 4 || item > 16)
-          setImmediate(() =>
-            waiting
-              .splice(0)
-              .reverse()
-              .forEach((go) => {
-                go();
-              }),
-          );
+          setImmediate(() => {
+            for (const go of waiting.splice(0).reverse()) go();
+          });
       });
       underWay--;
       return item;
