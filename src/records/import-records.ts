@@ -2,7 +2,7 @@ import type { Keyring } from '../crypto/keyring.ts';
 import { InternalError } from '../errors.ts';
 import type { NewRecord, StoredRecord } from '../store/record-sql.ts';
 import { RecordStore } from '../store/records.ts';
-import { COMMAND_PATIENCE_MS, commandDeadline } from '../timeouts.ts';
+import { commandDeadline } from '../timeouts.ts';
 import type { TokenFingerprint } from '../types.ts';
 import type { KeyringFollower } from '../vault/keyring-follower.ts';
 import type { Vault } from '../vault/vault.ts';
@@ -28,7 +28,7 @@ export class ImportRecords {
   constructor({ pool, keyring }: Vault, follower: KeyringFollower, stop: AbortSignal) {
     follower.subscribe(({ keys }) => keyring.renew(keys));
     this.keyring = keyring;
-    this.#store = new RecordStore(pool, { patienceMs: COMMAND_PATIENCE_MS, onBatch: () => {} });
+    this.#store = new RecordStore(pool);
     this.#follower = follower;
     this.#stop = stop;
   }

@@ -3,7 +3,7 @@ import { InternalError } from '../errors.ts';
 import type { Kind } from '../policy/rules.ts';
 import type { WalkedRecord } from '../store/record-walk.ts';
 import { RecordStore } from '../store/records.ts';
-import { COMMAND_PATIENCE_MS, commandDeadline } from '../timeouts.ts';
+import { commandDeadline } from '../timeouts.ts';
 import type { EveryKind } from '../tokens/every-kind.ts';
 import { Tokenizer } from '../tokens/tokenizer.ts';
 import { DEFAULT_KIND, type Token } from '../types.ts';
@@ -43,8 +43,7 @@ export class TokensOfRecords {
     this.#kinds = kinds;
     const keys = new LeasedKeyring(follower.latest, () => void follower.refresh());
     follower.subscribe((snapshot) => keys.take(snapshot));
-    const options = { patienceMs: COMMAND_PATIENCE_MS, onBatch: () => {} };
-    this.#tokenizer = new Tokenizer(new RecordStore(vault.pool, options), keys, suffix, () => {});
+    this.#tokenizer = new Tokenizer(new RecordStore(vault.pool), keys, suffix, () => {});
   }
 
   /** In order. The fingerprint is compared, so a token is never wrong. */

@@ -7,7 +7,7 @@ import { JwtVerifier } from '../../src/access/jwt-verifier.ts';
 import { newApiKey, randomHex } from '../../src/crypto/api-key.ts';
 import { Keyring } from '../../src/crypto/keyring.ts';
 import { CallerError } from '../../src/errors.ts';
-import { ApiKeyStore, ApiKeyUseStore } from '../../src/store/api-keys.ts';
+import { ApiKeyStore } from '../../src/store/api-keys.ts';
 import { KeyringFollower } from '../../src/vault/keyring-follower.ts';
 import { openKeys, primaryVersionOf } from '../../src/vault/open-keys.ts';
 import { openVault, type Vault } from '../../src/vault/vault.ts';
@@ -73,7 +73,7 @@ async function open(issuer?: IssuerStandIn): Promise<Opened> {
   const { pool, keys, source } = openedVault(place);
   const keyring = new Keyring(await openKeys(keys, source, 'tok', soon()));
   const apiKeys = new ApiKeyStore(pool);
-  const uses = new ApiKeyUses(new ApiKeyUseStore(pool));
+  const uses = new ApiKeyUses(apiKeys);
   const options = {
     issuer: issuer?.url ?? '',
     audience: AUDIENCE,

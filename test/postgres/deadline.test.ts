@@ -47,7 +47,7 @@ test.skipIf(!hasServer)(
     onTestFinished(() => pool.end());
     await migrate(pool, soon());
     await addKeyVersions(pool, 1, 2, 3);
-    const store = () => new RecordStore(pool, { patienceMs: 3_600_000, onBatch: () => {} });
+    const store = () => new RecordStore(pool, { patienceMs: 3_600_000 });
     const tokenizer = new Tokenizer(store(), testLeasedKeyring(), 'tok', () => {});
     const detokenizer = new Detokenizer(store(), testLeasedKeyring(), () => {});
     const tokens = await tokenizer.tokenize(['known' as Value], TERMS, soon());

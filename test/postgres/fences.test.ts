@@ -4,9 +4,9 @@ import { DEFAULT_SETTINGS } from '../../src/client-settings.ts';
 import { Changed } from '../../src/errors.ts';
 import { ClientStore } from '../../src/store/clients.ts';
 import type { Pool } from '../../src/store/pool.ts';
-import { fingerprintOf, hexOf, RecordWalk } from '../../src/store/record-walk.ts';
+import { fingerprintOf, hexOf, readPage, replaceWalked } from '../../src/store/record-walk.ts';
 import { RecordStore } from '../../src/store/records.ts';
-import { RemovalStore } from '../../src/store/removal.ts';
+import { forgetTokens } from '../../src/store/removal.ts';
 import { migrate } from '../../src/store/schema.ts';
 import { WrappedKeyStore } from '../../src/store/wrapped-keys.ts';
 import { monotonicMs } from '../../src/timeouts.ts';
@@ -30,17 +30,13 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
   let place: Place;
   let pool: Pool;
   let records: RecordStore;
-  let removals: RemovalStore;
-  let walk: RecordWalk;
   let keys: WrappedKeyStore;
   beforeAll(async () => {
     place = await newPlace('server');
     pool = openTestPool(place, 8);
     await migrate(pool, soon());
     await addKeyVersions(pool, 1, 2, 3);
-    records = new RecordStore(pool, { patienceMs: 20_000, onBatch: () => {} });
-    removals = new RemovalStore(pool);
-    walk = new RecordWalk(pool);
+    records = new RecordStore(pool);
     keys = new WrappedKeyStore(pool);
   });
   afterAll(async () => {
@@ -134,7 +130,7 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     const fingerprints = [closed!, more, unknown!].map((one) => one.token_fingerprint);
     expect(await records.find(fingerprints)).toEqual([closed, undefined, undefined]);
     // Nor is a stub put back with it, nor a record mended.
-    expect(await removals.forget([closed!.token_fingerprint], soon())).toEqual(['known']);
+    expect(await forgetTokens(pool, [closed!.token_fingerprint], soon())).toEqual(['known']);
     expect(await sealedOf(closed!)).toHaveLength(0);
     expect(await records.insert([closed!])).toEqual(['key_retired']);
     const fresh = randomRecord({ ...old, key_version: 4, sealed: more.sealed });
@@ -147,7 +143,7 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     const ofKey = (parts = {}) => randomRecord({ key_version: 5, ...parts });
     const [old, forgotten] = [ofKey(), ofKey()];
     expect(await records.insert([old, forgotten])).toEqual(['stored', 'stored']);
-    await removals.forget([forgotten.token_fingerprint], soon());
+    await forgetTokens(pool, [forgotten.token_fingerprint], soon());
     // As after a failover that lost the version, and another rotate.
     await sql(place, 'update standin.keyring set created_at = now() where version = 5');
     expect(await records.insert([ofKey(), forgotten])).toEqual(['key_retired', 'key_retired']);
@@ -174,7 +170,7 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     await records.insert([old, other]);
     const fresh = (record: SealedRecord) =>
       randomRecord({ ...record, sealed: randomRecord().sealed });
-    await removals.forget([other.token_fingerprint], soon());
+    await forgetTokens(pool, [other.token_fingerprint], soon());
     const [mended, revived] = [fresh(old), fresh(other)];
     const replacements = [
       { old, fresh: mended },
@@ -195,7 +191,7 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
       reads++;
       setImmediate(() => leased.take(snapshot(6, 7)));
     });
-    const store = new RecordStore(pool, { patienceMs: 20_000, onBatch: () => {} });
+    const store = new RecordStore(pool);
     const mend = vi.spyOn(store, 'mend');
     const tokenizer = new Tokenizer(store, leased, 'tok', () => {});
     const terms = { token_mode: 'deterministic', time_to_live_s: null } as const;
@@ -213,12 +209,12 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     const record = randomRecord();
     const token = [record.token_fingerprint];
     await records.insert([record]);
-    await removals.forget(token, soon());
+    await forgetTokens(pool, token, soon());
     let forgetting: Promise<unknown> | undefined;
     await inTransaction(async (client) => {
       const revive = 'update standin.records set sealed = $2 where token_fingerprint = $1';
       await client.query(revive, [uuid(record), record.sealed]);
-      forgetting = removals.forget(token, soon());
+      forgetting = forgetTokens(pool, token, soon());
       await waitingFor('transactionid');
     });
     expect(await forgetting).toEqual(['forgotten']);
@@ -228,13 +224,13 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
   test('a reseal does not bring back what was forgotten after it was read', async () => {
     const [kept, forgotten] = [randomRecord(), randomRecord()];
     await records.insert([kept, forgotten]);
-    await removals.forget([forgotten.token_fingerprint], soon());
+    await forgetTokens(pool, [forgotten.token_fingerprint], soon());
     await addKeyVersions(pool, 10);
     const replacements = [kept, forgotten].map((old) => ({
       old,
       fresh: randomRecord({ ...old, key_version: 10, sealed: randomRecord().sealed }),
     }));
-    expect(await walk.replace(replacements, 10, soon())).toBe(1);
+    expect(await replaceWalked(pool, replacements, 10, soon())).toBe(1);
     expect(await sealedOf(forgotten)).toHaveLength(0);
   });
 
@@ -242,7 +238,7 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     const fingerprints = ['0', '1'].map((digit) => fingerprintOf('e'.repeat(31) + digit));
     const made = fingerprints.map((one) => randomRecord({ token_fingerprint: one }));
     await records.insert(made);
-    const window = await walk.window(fingerprints[0]!, undefined, soon());
+    const window = await readPage(pool, fingerprints[0]!, undefined, soon());
     expect(window.records.slice(0, 2)).toEqual(made);
   });
 
@@ -262,7 +258,7 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     });
     let replacing: Promise<number | undefined> | undefined;
     await keys.locked(soon(), async (locked) => {
-      replacing = new RecordWalk(ownPool).replace([{ old, fresh }], 20, soon());
+      replacing = replaceWalked(ownPool, [{ old, fresh }], 20, soon());
       await waitingFor('advisory');
       const key = { purpose: 'dek', version: 21, kek_id: '', wrapped: Buffer.alloc(0) } as const;
       await locked.insert(key);
@@ -338,7 +334,7 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
       '1 record needs key version 30; the version stays closed',
     );
     expect((await keys.list(soon())).some(({ version }) => version === 30)).toBe(true);
-    await removals.forget([late.token_fingerprint], soon());
+    await forgetTokens(pool, [late.token_fingerprint], soon());
     await retireKey(keys, 30, 0);
     expect((await keys.list(soon())).some(({ version }) => version === 30)).toBe(false);
   });
@@ -388,7 +384,7 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     let removing: Promise<unknown> | undefined;
     await inTransaction(async (client) => {
       await client.query(lock, [uuid(first!)]);
-      removing = removals.forget(made.map((one) => one.token_fingerprint).toReversed(), soon());
+      removing = forgetTokens(pool, made.map((one) => one.token_fingerprint).toReversed(), soon());
       await waitingFor('transactionid');
       // It would fail, were the last one locked before the first.
       await client.query(`${lock} nowait`, [uuid(last!)]);

@@ -6,7 +6,7 @@ import { Keyring } from '../../src/crypto/keyring.ts';
 import { newKeyBytes } from '../../src/crypto/primitives.ts';
 import { Unavailable } from '../../src/errors.ts';
 import { kekSourceOf } from '../../src/kek/kek-source.ts';
-import { FIRST_RECORD, RecordWalk } from '../../src/store/record-walk.ts';
+import { FIRST_RECORD, readPage } from '../../src/store/record-walk.ts';
 import { retireKey, rotateKey } from '../../src/vault/key-lifecycle.ts';
 import { KeyringFollower } from '../../src/vault/keyring-follower.ts';
 import { openKeys, wrap } from '../../src/vault/open-keys.ts';
@@ -287,9 +287,8 @@ describe.skipIf(kind !== 'server')('with a standby that is away', () => {
     const { pool, opened, records, waitFor } = await newAbsence();
     await records.insert([sealedWith(new Keyring(opened), 'Ann Lee', 'a_tok')]);
     await waitFor('absent');
-    const walk = new RecordWalk(pool);
     const window = (without?: number) =>
-      walk.window(FIRST_RECORD, without, performance.now() + 1_000);
+      readPage(pool, FIRST_RECORD, without, performance.now() + 1_000);
     const isRefused = () =>
       window(1).then(
         () => false,

@@ -74,7 +74,7 @@ describe.each(kinds())('migrations on the %s database', (kind) => {
     await pool.query('grant insert on standin.records to public', [], soon());
     await migrate(pool, soon());
     await addKeyVersions(pool, 1);
-    const records = new RecordStore(pool, { patienceMs: 20_000, onBatch: () => {} });
+    const records = new RecordStore(pool);
     expect(await records.find(made.map((record) => record.token_fingerprint))).toEqual(made);
     expect(await records.insert([...made, randomRecord()])).toEqual(Array(1_001).fill('stored'));
     const { rows } = await pool.query(

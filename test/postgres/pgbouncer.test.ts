@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { RemovalStore } from '../../src/store/removal.ts';
+import { forgetTokens } from '../../src/store/removal.ts';
 import { JournalledWriters } from '../support/journal.ts';
 import { expectThereAndBack } from '../support/pairs.ts';
 import { PgBouncer, pgbouncerProgram } from '../support/pgbouncer.ts';
@@ -196,9 +196,8 @@ describe.skipIf(postgresBin === undefined || pgbouncerProgram === undefined)(
       expect((await call(service, 'detokenize', { a: 'unknown_tok' })).status).toBe(400);
       const pool = openTestPool(place, 1);
       cleanups.push(() => pool.end());
-      const removals = new RemovalStore(pool);
       const nobody = randomRecord().token_fingerprint;
-      expect(await removals.forget([nobody], soon())).toEqual(['unknown']);
+      expect(await forgetTokens(pool, [nobody], soon())).toEqual(['unknown']);
       // The connections of the service, to PgBouncer, stay.
       own.demote();
       const isStandby = 'select pg_is_in_recovery() as yes';
@@ -207,8 +206,10 @@ describe.skipIf(postgresBin === undefined || pgbouncerProgram === undefined)(
       expect((await call(service, 'detokenize', { a: 'unknown_tok' })).status).toBe(500);
       expect((await call(service, 'tokenize', { a: 'Ann Lee' })).status).toBe(500);
       // The same for a forget whose connections were seen to lead to a primary.
-      await expect(removals.forget([nobody], soon())).rejects.toThrow('database unavailable');
-      await expect(removals.look([nobody], soon())).rejects.toThrow('database unavailable');
+      await expect(forgetTokens(pool, [nobody], soon())).rejects.toThrow('database unavailable');
+      await expect(forgetTokens(pool, [nobody], soon(), true)).rejects.toThrow(
+        'database unavailable',
+      );
       own.promote();
       await until(
         async () => (await call(service, 'detokenize', { a: 'unknown_tok' })).status === 400,

@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { passOver } from '../../src/records/record-pass.ts';
 import type { Pool } from '../../src/store/pool.ts';
-import { RecordWalk } from '../../src/store/record-walk.ts';
 import { RecordStore } from '../../src/store/records.ts';
-import { RemovalStore } from '../../src/store/removal.ts';
+import { forgetTokens } from '../../src/store/removal.ts';
 import { distribute, migrate } from '../../src/store/schema.ts';
 import { kinds, newPlace, type Place } from '../support/service.ts';
 import { addKeyVersions, openTestPool, randomRecord, soon } from '../support/vault.ts';
@@ -107,10 +106,10 @@ describe.each(kinds())('records on the %s database', (kind) => {
   test('a pass tells of all records, also of those that it leaves out', async () => {
     const [forgotten, other] = [randomRecord(), randomRecord()];
     await records.insert([forgotten, other]);
-    await new RemovalStore(pool).forget([forgotten.token_fingerprint], soon());
+    await forgetTokens(pool, [forgotten.token_fingerprint], soon());
     let [told, seen] = [0, 0];
     const end = await passOver({
-      walk: new RecordWalk(pool),
+      pool,
       stop: new AbortController().signal,
       onProgress: (some) => {
         told += some;

@@ -204,7 +204,7 @@ test('C07: a record that is answered for another token is an error', async () =>
   onTestFinished(() => pool.end().then(place.remove));
   await migrate(pool, soon());
   await addKeyVersions(pool, 1, 2, 3);
-  const records = new RecordStore(pool, { patienceMs: 20_000, onBatch: () => {} });
+  const records = new RecordStore(pool);
   const keys = testLeasedKeyring();
   const values = ['Ann Lee', 'Bob Ray'] as Value[];
   const terms = { token_mode: 'deterministic', time_to_live_s: null } as const;

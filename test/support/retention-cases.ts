@@ -3,7 +3,7 @@ import { Expiry } from '../../src/records/removal.ts';
 import { drawToken } from '../../src/shape/token.ts';
 import { Pool } from '../../src/store/pool.ts';
 import { RecordStore } from '../../src/store/records.ts';
-import { RemovalStore } from '../../src/store/removal.ts';
+import { forgetTokens, removeExpired } from '../../src/store/removal.ts';
 import { distribute, migrate } from '../../src/store/schema.ts';
 import { Detokenizer } from '../../src/tokens/detokenizer.ts';
 import { Tokenizer } from '../../src/tokens/tokenizer.ts';
@@ -25,7 +25,6 @@ export function testRetention(kind: Kind | 'citus'): void {
   let place: Place;
   let pool: Pool;
   let records: RecordStore;
-  let removals: RemovalStore;
   const keyring = testKeyring();
   beforeAll(async () => {
     if (kind === 'citus') cluster = await CitusCluster.start();
@@ -35,7 +34,6 @@ export function testRetention(kind: Kind | 'citus'): void {
     await distribute(pool, soon());
     await addKeyVersions(pool, 1, 2);
     records = newStore();
-    removals = new RemovalStore(pool);
   });
   afterAll(async () => {
     await pool.end();
@@ -44,7 +42,7 @@ export function testRetention(kind: Kind | 'citus'): void {
   });
 
   function newStore(): RecordStore {
-    return new RecordStore(pool, { patienceMs: 20_000, onBatch: () => {} });
+    return new RecordStore(pool);
   }
 
   async function query(text: string, values: unknown[] = []) {
@@ -91,14 +89,14 @@ export function testRetention(kind: Kind | 'citus'): void {
     // The row still contains the value, but no caller gets the value.
     expect((await rowOf(made[0]!)).sealed).toHaveLength(80);
     await until(async () => !(await isFound(made[1]!)), 'the other is unknown');
-    expect(await removals.removeExpired(ALL, soon())).toEqual({ found: 2, removed: 2 });
+    expect(await removeExpired(pool, ALL, soon())).toEqual({ found: 2, removed: 2 });
     for (const record of made) {
       const hex = Buffer.from(record.value_fingerprint, 'latin1').toString('hex');
       const row = await rowOf(record);
       expect(row).toMatchObject({ sealed: '', expires_at: null, value_fingerprint: hex });
       expect(await isFound(record)).toBe(false);
     }
-    expect(await removals.removeExpired(ALL, soon())).toEqual({ found: 0, removed: 0 });
+    expect(await removeExpired(pool, ALL, soon())).toEqual({ found: 0, removed: 0 });
   });
 
   test('an expired record that is stored again before it was removed is extended', async () => {
@@ -108,7 +106,7 @@ export function testRetention(kind: Kind | 'citus'): void {
     expect(await isFound(record)).toBe(false);
     expect(await records.insert([record], 100)).toEqual(['stored']);
     expect(await isFound(record)).toBe(true);
-    expect(await removals.removeExpired(ALL, soon())).toEqual({ found: 0, removed: 0 });
+    expect(await removeExpired(pool, ALL, soon())).toEqual({ found: 0, removed: 0 });
   });
 
   test.each([
@@ -176,12 +174,16 @@ export function testRetention(kind: Kind | 'citus'): void {
     const nobody = randomRecord();
     await records.insert([record, kept]);
     const asked = [record, nobody, kept].map((one) => one.token_fingerprint);
-    expect(await removals.look(asked, soon())).toEqual(['known', 'unknown', 'known']);
-    expect(await removals.forget([asked[0]!, asked[1]!], soon())).toEqual(['known', 'unknown']);
-    expect(await removals.look(asked, soon())).toEqual(['forgotten', 'unknown', 'known']);
+    expect(await forgetTokens(pool, asked, soon(), true)).toEqual(['known', 'unknown', 'known']);
+    expect(await forgetTokens(pool, [asked[0]!, asked[1]!], soon())).toEqual(['known', 'unknown']);
+    expect(await forgetTokens(pool, asked, soon(), true)).toEqual([
+      'forgotten',
+      'unknown',
+      'known',
+    ]);
     expect(await records.find(asked)).toEqual([null, undefined, kept]);
     expect((await rowOf(record)).sealed).toBe('');
-    expect(await removals.forget([asked[0]!], soon())).toEqual(['forgotten']);
+    expect(await forgetTokens(pool, [asked[0]!], soon())).toEqual(['forgotten']);
 
     const rival = randomRecord({ token_fingerprint: record.token_fingerprint });
     expect(await records.insert([rival])).toEqual(['collision']);
@@ -195,13 +197,13 @@ export function testRetention(kind: Kind | 'citus'): void {
   test('a forgotten record comes back with a time to live, and a lasting one is forgotten all the same', async () => {
     const record = randomRecord();
     await records.insert([record], 100);
-    await removals.forget([record.token_fingerprint], soon());
+    await forgetTokens(pool, [record.token_fingerprint], soon());
     expect(await records.insert([record], 100)).toEqual(['stored']);
     expect(Number((await rowOf(record)).left_s)).toBeGreaterThan(100);
     expect(await isFound(record)).toBe(true);
     await leave(-900, record);
     // The record has expired but is not yet removed. Its value must go too.
-    expect(await removals.forget([record.token_fingerprint], soon())).toEqual(['known']);
+    expect(await forgetTokens(pool, [record.token_fingerprint], soon())).toEqual(['known']);
     expect(await rowOf(record)).toMatchObject({ sealed: '', expires_at: null });
   });
 
@@ -213,10 +215,10 @@ export function testRetention(kind: Kind | 'citus'): void {
     const deadlocks = 'select deadlocks from pg_stat_database where datname = current_database()';
     for (let round = 0; round < 5; round++) {
       await Promise.all([
-        removals.forget(fingerprints.toReversed(), soon()),
+        forgetTokens(pool, fingerprints.toReversed(), soon()),
         nodes[0]!.insert(made, 100),
         nodes[1]!.insert(made.toReversed()),
-        removals.forget(fingerprints, soon()),
+        forgetTokens(pool, fingerprints, soon()),
       ]);
     }
     if (kind === 'server') expect(await query(deadlocks)).toEqual([{ deadlocks: '0' }]);
@@ -284,7 +286,7 @@ export function testRetention(kind: Kind | 'citus'): void {
       await records.insert([record], 100);
       await leave(-1, record);
       const removed = await during("expires_at = now() + interval '100 s'", record, () =>
-        removals.removeExpired(ALL, soon()),
+        removeExpired(pool, ALL, soon()),
       );
       expect(removed).toEqual({ found: 1, removed: 0 });
       expect(await isFound(record)).toBe(true);
@@ -335,7 +337,7 @@ export function testRetention(kind: Kind | 'citus'): void {
     const [first, second] = rivals();
     const tokens = [await tokenOf(first), await tokenOf(second)];
     expect(tokens[0]).not.toBe(tokens[1]);
-    await removals.forget([keyring.tokenFingerprint(tokens[0]!)], soon());
+    await forgetTokens(pool, [keyring.tokenFingerprint(tokens[0]!)], soon());
     expect(await detokenizer.detokenize(tokens)).toEqual([null, second]);
     expect(await tokenOf(second)).toBe(tokens[1]);
     expect(await detokenizer.detokenize(tokens)).toEqual([null, second]);
@@ -355,7 +357,7 @@ export function testRetention(kind: Kind | 'citus'): void {
 
   test('random order: what was promised is known, what was forgotten is not, and no token changes its value', async () => {
     const random = new Random();
-    const run = new RetentionRun(random, newStore, removals);
+    const run = new RetentionRun(random, newStore, pool);
     await run.run(8, kind === 'server' ? 800 : 250);
     expect(run.problems, `SEED=${random.seed}`).toEqual([]);
     expect(run.known).toBeGreaterThan(20);
