@@ -26,18 +26,25 @@ const PERHAPS_DONE = '. The change may have been made: run the command again.';
 /** Runs the command that the arguments of the process name. */
 export async function run(): Promise<void> {
   harden();
+  const exitCode = await execute(process.argv.slice(2));
+  if (exitCode !== undefined) process.exit(exitCode);
+}
+
+/** @returns the exit code, when the command is over; undefined: the process ends by itself */
+export async function execute(args: readonly string[]): Promise<number | undefined> {
   try {
-    const [first, ...rest] = process.argv.slice(2);
+    const [first, ...rest] = args;
     // `help client create` means `client create --help`.
     const isHelp = first === 'help' && rest.length > 0;
-    const words = isHelp ? [...rest, '--help'] : process.argv.slice(2);
+    const words = isHelp ? [...rest, '--help'] : args;
     const program = await buildProgram(words[0]);
     await program.parseAsync(wordsFor(program, words), { from: 'user' });
+    return undefined;
   } catch (error) {
-    if (error instanceof CommanderError) process.exit(error.exitCode === 0 ? 0 : WRONG_USAGE);
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
     const again = error instanceof PerhapsDone ? PERHAPS_DONE : '';
     process.stderr.write(`standin: ${shownLines((await explain(error)) + again)}\n`);
-    process.exit(FAILED);
+    return FAILED;
   }
 }
 

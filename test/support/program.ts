@@ -65,19 +65,24 @@ export function spawnCli(
   stdio: StdioOptions = ['ignore', 'pipe', 'pipe'],
   node = process.execPath,
 ): ChildProcess {
-  // A developer's own settings must not reach the service under test.
+  return spawn(node, [place.cli ?? CLI, ...args], {
+    cwd: place.folder,
+    env: environmentOf(place, env),
+    stdio,
+  });
+}
+
+/** A developer's own settings must not reach the program under test. */
+export function environmentOf(place: Place, env: Record<string, string>): Record<string, string> {
   const { PATH = '', HOME = '', TMPDIR = '', VITEST, NODE_OPTIONS = '' } = process.env;
-  const inherited = {
+  return {
     ...{ PATH, HOME },
     ...(TMPDIR === '' ? {} : { TMPDIR }),
     // The set-up of the test run has set this variable.
     ...(VITEST === undefined ? {} : { NODE_OPTIONS, ...marked() }),
+    ...place.env,
+    ...env,
   };
-  return spawn(node, [place.cli ?? CLI, ...args], {
-    cwd: place.folder,
-    env: { ...inherited, ...place.env, ...env },
-    stdio,
-  });
 }
 
 export interface Ended {

@@ -49,6 +49,9 @@ async function commandOf(example: string): Promise<string> {
 
 const program = await buildProgram();
 const commands = below(program).map((made) => [pathOf(made), helpOf(made)] as const);
+/** Programs have no use for their output, or it is JSON already. */
+const WITHOUT_JSON = /^standin (serve|openapi|policy schema|completion \w+)$/;
+const leaves = below(program).filter((made) => made.commands.length === 0);
 
 test.each(commands)(
   'help of %s has examples, and each is right usage of it',
@@ -68,6 +71,11 @@ test.each(commands)('help of %s says what each command, option and argument is',
     .filter((line) => /^ {2}\S/.test(line));
   expect(items.length).toBeGreaterThan(0);
   for (const item of items) expect(item).toMatch(/^ {2}\S.*? {2,}\S/);
+});
+
+test.each(leaves.map(pathOf))('%s has --json, if a program can use what it prints', (path) => {
+  const [, help] = commands.find(([name]) => name === path)!;
+  expect(help.includes('--json')).toBe(!WITHOUT_JSON.test(path));
 });
 
 test('a command that is called is the same without the others', async () => {
