@@ -1,3 +1,4 @@
+import pg from 'pg';
 import { beforeAll, expect, onTestFinished } from 'vitest';
 import type { Pool } from '../../src/store/pool.ts';
 import { distribute, migrate } from '../../src/store/schema.ts';
@@ -5,7 +6,7 @@ import { commandsOf } from './command.ts';
 import { startWithOps } from './ops.ts';
 import { PostgresCluster, query } from './postgres.ts';
 import { call, type Kind, kinds, newPlace, type Place, type Service, until } from './service.ts';
-import { addKeyVersions, openTestPool, soon, sql } from './vault.ts';
+import { addKeyVersions, openTestPool, soon, sql, vaultAddress } from './vault.ts';
 
 /* What a test makes for itself. All of it ends with the test, also when the test fails. */
 
@@ -136,4 +137,14 @@ export function blockVault(
     };
   });
   return at;
+}
+
+/** A transaction in a vault that the returned function rolls back, or the end of the test. */
+export async function held(place: Place, statement: string, name = 'holder') {
+  const client = new pg.Client({ ...vaultAddress(place), application_name: name });
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query('begin');
+  await client.query(statement);
+  return async () => void (await client.query('rollback'));
 }
