@@ -70,13 +70,12 @@ export class ImportRecords {
   }
 }
 
-/** Runs work one after the other, in the order of the calls. */
-export class Turns {
-  #last: Promise<unknown> = Promise.resolve();
-
-  run<T>(work: () => Promise<T>): Promise<T> {
-    const next = this.#last.then(work);
-    this.#last = next.catch(() => {});
+/** Runs works one after the other, in the order of the calls. */
+export function inTurns() {
+  let last: Promise<unknown> = Promise.resolve();
+  return <T>(work: () => Promise<T>): Promise<T> => {
+    const next = last.then(work);
+    last = next.catch(() => {});
     return next;
-  }
+  };
 }

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { deriveKey, importKey, open, seal } from '../../src/crypto/primitives.ts';
 import { openRecord } from '../../src/crypto/record.ts';
 import { scopeOf } from '../../src/crypto/scope.ts';
-import type { Sealed, SealedRecord, Token, TokenFingerprint, Value } from '../../src/types.ts';
+import type { Sealed, SealedRecord, Token, Value } from '../../src/types.ts';
 import { testKey, testKeyring } from '../support/keys.ts';
 
 const keyring = testKeyring();
@@ -105,35 +105,10 @@ describe('does not open', () => {
   });
 });
 
-describe('key versions', () => {
-  test('new records are sealed with the highest, old ones still open, and none under the name of another', () => {
-    const place = [TOKEN_FINGERPRINT, 'v'.repeat(16) as never] as const;
-    const old = testKeyring([1]).seal(VALUE, ...place);
-    const rotated = testKeyring([1, 2]);
-    expect(rotated.open(old)).toEqual({ value: VALUE });
-    const record = rotated.seal(VALUE, ...place);
-    expect(record.key_version).toBe(2);
-    expect(rotated.open({ ...record, key_version: 1 })).toEqual(DAMAGED);
-  });
-
-  test('the version is bound even where two versions are the same key', () => {
-    const key = importKey(testKey('same'));
-    const aad = Buffer.from(`\x01\0\0\0\x01${'t'.repeat(16)}${'v'.repeat(16)}`, 'latin1');
-    const record = {
-      token_fingerprint: 't'.repeat(16) as TokenFingerprint,
-      value_fingerprint: 'v'.repeat(16) as never,
-      sealed: seal(key, VALUE, aad) as Sealed,
-    };
-    expect(openRecord(key, { ...record, key_version: 1 })).toEqual({ value: VALUE });
-    expect(openRecord(key, { ...record, key_version: 2 })).toBeUndefined();
-  });
-
-  test.each([0, -1, 2, 2 ** 31])('version %i, which is not there, is key_missing', (version) => {
-    const opened = keyring.open({ ...sealed(), key_version: version });
-    expect(opened).toEqual({ failure: 'key_missing' });
-  });
+test.each([0, -1, 2, 2 ** 31])('version %i, which is not there, is key_missing', (version) => {
+  const opened = keyring.open({ ...sealed(), key_version: version });
+  expect(opened).toEqual({ failure: 'key_missing' });
 });
-
 test('each of the 256 first fingerprint bytes has a key of its own, derived from the DEK', () => {
   const dek = importKey(testKey('dek 1'));
   const subkeys = Array.from({ length: 256 }, (_, i) =>
