@@ -5,12 +5,11 @@ import { isNamed, kekSourceOf, readAhead } from '../kek/kek-source.ts';
 import type { VaultOptions } from '../options.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
-import { demandNothingForeign } from '../store/ownership.ts';
 import { PolicyStore } from '../store/policies.ts';
 import type { Pool } from '../store/pool.ts';
 import { Timeline } from '../store/primary.ts';
 import { grantRights, type RolePurpose } from '../store/rights.ts';
-import { demandNewest, distribute, migrate } from '../store/schema.ts';
+import { distribute, migrate, requireNewest, requireNothingForeign } from '../store/schema.ts';
 import { type ServerFacts, serverFacts } from '../store/server.ts';
 import { WrappedKeyStore } from '../store/wrapped-keys.ts';
 import { commandDeadline, migrationDeadline, openDeadline } from '../timeouts.ts';
@@ -115,7 +114,7 @@ export async function migrateVault(
     for (const { role, purpose } of roles)
       grants.push(...(await grantRights(pool, role, purpose, commandDeadline())));
     return await pool.durably(commandDeadline(), async (query) => {
-      await demandNewest(query);
+      await requireNewest(query);
       return { ...changes, grants };
     });
   } finally {
@@ -125,7 +124,7 @@ export async function migrateVault(
 
 async function bringUp(pool: Pool): Promise<SchemaChanges> {
   const applied = await migrate(pool, migrationDeadline());
-  await demandNothingForeign(pool.queryUntil(commandDeadline()));
+  await requireNothingForeign(pool.queryUntil(commandDeadline()));
   return { applied, distributed: await distribute(pool, commandDeadline()) };
 }
 

@@ -10,6 +10,7 @@ import {
   endOf,
   kinds,
   makeRole,
+  runJson,
   servedVault,
   spawnCli,
 } from '../support/service.ts';
@@ -139,9 +140,9 @@ describe.each(kinds())('an alias in the way of an imported token, on the %s data
     const rotating = (async () => {
       // Not for ever: each reseal makes the imports read the aliases again.
       for (let rotated = 0; rotated < 3; rotated++) {
-        await json('keyring rotate');
+        await runJson(at.place, 'keyring', 'rotate');
         // An import may seal with the version before.
-        await json('keyring reseal');
+        await runJson(at.place, 'keyring', 'reseal');
       }
     })();
     const importing = ['one', 'two'].map(async (name, i) => {
