@@ -14,7 +14,7 @@ const LONG = [
   'test/kek/pkcs11.test.ts',
   'test/load/*.test.ts',
   'test/package/installed.test.ts',
-  'test/postgres/{backup,citus,count,migrate-data,pgbouncer,retention-citus}.test.ts',
+  'test/postgres/{backup,citus,count,migrate-data,pgbouncer}.test.ts',
   'test/unit/nonces.test.ts',
 ];
 /** Spin needs a processor for minutes: `npm run test:model`. */

@@ -1,4 +1,4 @@
-import type { ApiKeyUseStore } from '../store/api-keys.ts';
+import type { ApiKeyStore } from '../store/api-keys.ts';
 
 /** Further clients are counted together, because each client is a series of the metrics. */
 const MAX_COUNTED_CLIENTS = 1_000;
@@ -38,14 +38,14 @@ export interface ApiKeyUse extends Counts {
  * minute. If a write fails, the next one catches up.
  */
 export class ApiKeyUses {
-  readonly #store: ApiKeyUseStore;
+  readonly #store: ApiKeyStore;
   readonly #uses = new Map<string, ApiKeyUse>();
   /** Of API keys that have ended, by `countedAs`. */
   readonly #former = new Map<string, Counts>();
   #writtenAtMs = -Infinity;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(store: ApiKeyUseStore) {
+  constructor(store: ApiKeyStore) {
     this.#store = store;
   }
 
@@ -100,7 +100,7 @@ export class ApiKeyUses {
     const counts = used.map(([, use]) => [use, use.requests] as const);
     try {
       const apiKeyIds = used.map(([apiKeyId]) => apiKeyId);
-      await this.#store.mark(apiKeyIds, performance.now() + patienceMs);
+      await this.#store.markUsed(apiKeyIds, performance.now() + patienceMs);
       for (const [use, requests] of counts) use.written = requests;
     } catch {
       // The database is away, or has an older schema. Requests do not depend on this write.

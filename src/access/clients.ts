@@ -98,10 +98,10 @@ export async function getClient(vault: Vault, named: string): Promise<UsedClient
 }
 
 /** All clients, the oldest first. */
-export async function listClients({ clients, apiKeyUses }: Vault): Promise<UsedClient[]> {
+export async function listClients({ clients, apiKeys }: Vault): Promise<UsedClient[]> {
   const deadlineMs = commandDeadline();
   const listed = await clients.list(deadlineMs);
-  const uses = await apiKeyUses.ofClients(deadlineMs);
+  const uses = await apiKeys.usesOfClients(deadlineMs);
   return listed.map((client) => ({
     ...client,
     last_used_at: uses.get(client.client_id)?.last_used_at ?? null,

@@ -120,58 +120,49 @@ export function namesSource(values: KekValues): boolean {
   );
 }
 
+/** Parts of a source, which do nothing without the setting that names it. */
+const PARTS = [
+  ['KEK_AWS_KMS_KEY_ID', ['KEK_AWS_KMS_ENDPOINT']],
+  ['KEK_TRANSIT_URL', ['KEK_TRANSIT_KEY', 'KEK_TRANSIT_NAMESPACE', 'KEK_TRANSIT_CA_FILE']],
+] as const;
+
 /**
  * Contradictions between settings. Skips a contradiction if one of its settings was refused,
  * because a refused setting would seem not set.
  */
 export function kekProblems(values: KekValues, refused: ReadonlyMap<string, string>): string[] {
   if (Object.keys(KEK_SETTINGS).some((name) => refused.has(name))) return [];
-  const isAws = values.KEK_AWS_KMS_KEY_ID !== undefined;
-  return [
-    ...sourceProblems(values),
-    ...(isAws ? [] : alone(values, ['KEK_AWS_KMS_ENDPOINT'], 'KEK_AWS_KMS_KEY_ID')),
-    ...transitProblems(values),
-  ];
-}
-
-function sourceProblems(values: KekValues): string[] {
-  const { KEK_FILE, KEK_COMMAND } = values;
+  const { KEK_FILE, KEK_COMMAND, KEK_TRANSIT_URL, KEK_TRANSIT_KEY } = values;
   const decrypters = DECRYPTERS.filter((name) => values[name]);
-  return problemsOf([
-    [
-      KEK_FILE !== undefined && KEK_COMMAND !== undefined,
-      'KEK_FILE and KEK_COMMAND are both set: the key-encryption key has one source. Unset one.',
-    ],
-    [
-      decrypters.length > 1,
-      `${decrypters.join(' and ')} are set: only one of them can decrypt KEK_FILE. Unset the others.`,
-    ],
-    ...decrypters.map(
-      (name) =>
-        [
-          KEK_FILE === undefined,
-          `${name} decrypts KEK_FILE, which is not set: set KEK_FILE to the file of the ciphertext, and unset KEK_COMMAND.`,
-        ] as const,
+  const isTransit = KEK_TRANSIT_URL !== undefined;
+  const hasToken = (values.VAULT_TOKEN_FILE ?? values.VAULT_TOKEN) !== undefined;
+  return [
+    ...problemsOf([
+      [
+        KEK_FILE !== undefined && KEK_COMMAND !== undefined,
+        'KEK_FILE and KEK_COMMAND are both set: the key-encryption key has one source. Unset one.',
+      ],
+      [
+        decrypters.length > 1,
+        `${decrypters.join(' and ')} are set: only one of them can decrypt KEK_FILE. Unset the others.`,
+      ],
+      [
+        decrypters.length > 0 && KEK_FILE === undefined,
+        `${decrypters[0]} decrypts KEK_FILE, which is not set: set KEK_FILE to the file of the ciphertext, and unset KEK_COMMAND.`,
+      ],
+      [
+        isTransit && KEK_TRANSIT_KEY === undefined,
+        'KEK_TRANSIT_URL is set, but KEK_TRANSIT_KEY is not: name the transit key that decrypts KEK_FILE.',
+      ],
+      [
+        isTransit && !hasToken,
+        'KEK_TRANSIT_URL is set, but neither VAULT_TOKEN_FILE nor VAULT_TOKEN is: name the file of a token that may decrypt.',
+      ],
+    ]),
+    ...PARTS.flatMap(([needed, parts]) =>
+      values[needed] === undefined ? alone(values, parts, needed) : [],
     ),
-  ]);
-}
-
-function transitProblems(values: KekValues): string[] {
-  const { KEK_TRANSIT_URL, KEK_TRANSIT_KEY, VAULT_TOKEN_FILE, VAULT_TOKEN } = values;
-  if (KEK_TRANSIT_URL === undefined) {
-    const parts = ['KEK_TRANSIT_KEY', 'KEK_TRANSIT_NAMESPACE', 'KEK_TRANSIT_CA_FILE'] as const;
-    return alone(values, parts, 'KEK_TRANSIT_URL');
-  }
-  return problemsOf([
-    [
-      KEK_TRANSIT_KEY === undefined,
-      'KEK_TRANSIT_URL is set, but KEK_TRANSIT_KEY is not: name the transit key that decrypts KEK_FILE.',
-    ],
-    [
-      VAULT_TOKEN_FILE === undefined && VAULT_TOKEN === undefined,
-      'KEK_TRANSIT_URL is set, but neither VAULT_TOKEN_FILE nor VAULT_TOKEN is: name the file of a token that may decrypt.',
-    ],
-  ]);
+  ];
 }
 
 /**

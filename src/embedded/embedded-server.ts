@@ -17,11 +17,6 @@ const IDLE_OWNER_TIMEOUT_MS = 30_000;
 /** How soon an idle process notices that its socket is gone. */
 const LOOK_INTERVAL_MS = 1_000;
 
-interface Turn {
-  readonly connection: Connection;
-  readonly bytes: Buffer;
-}
-
 interface Connection {
   readonly socket: Socket;
   readonly framer: Framer;
@@ -29,7 +24,7 @@ interface Connection {
 
 const [dataDir = '', sessionSql = ''] = process.argv.slice(2);
 const connections = new Set<Connection>();
-const turns: Turn[] = [];
+let turns: { readonly connection: Connection; readonly bytes: Buffer }[] = [];
 /** The connection with the open transaction; all others wait. */
 let owner: Connection | undefined;
 let ownerTimer: NodeJS.Timeout | undefined;
@@ -120,7 +115,7 @@ async function work(): Promise<void> {
   busy = false;
 }
 
-function nextTurn(): Turn | undefined {
+function nextTurn() {
   const index = owner === undefined ? 0 : turns.findIndex((turn) => turn.connection === owner);
   return index === -1 ? undefined : turns.splice(index, 1)[0];
 }
@@ -128,8 +123,7 @@ function nextTurn(): Turn | undefined {
 async function drop(connection: Connection): Promise<void> {
   connections.delete(connection);
   // Drop the waiting statements of a lost connection. A real server would notice the loss first.
-  for (let i = turns.length - 1; i >= 0; i--)
-    if (turns[i]!.connection === connection) turns.splice(i, 1);
+  turns = turns.filter((turn) => turn.connection !== connection);
   if (owner === connection && !busy) {
     busy = true;
     await rollback();

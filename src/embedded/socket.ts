@@ -1,5 +1,5 @@
 import { readdirSync } from 'node:fs';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 
 /** Exit code of an embedded server when another process holds the directory. */
@@ -28,31 +28,28 @@ export function socketNumbers(dataDir: string): number[] {
 
 /** Whether a living process listens on the socket, and so holds the directory. */
 export function isHeld(dataDir: string, number: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(socketPath(dataDir, number));
-    socket.once('connect', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once('error', () => resolve(false));
-  });
+  return hasEvent(connect(socketPath(dataDir, number)), 'connect');
 }
 
 /**
  * Waits until the database behind the socket accepts connections. false when its process is gone or
  * does not answer in time.
  */
-export function isReady(dataDir: string, number: number, patienceMs: number): Promise<boolean> {
+export function isReady(dataDir: string, number: number, timeoutMs: number): Promise<boolean> {
+  const socket = connect(socketPath(dataDir, number));
+  socket.once('connect', () => socket.write(ENCRYPTION_REQUEST));
+  socket.setTimeout(timeoutMs, () => socket.destroy());
+  // The server answers (with a plain no) only when the database has started.
+  return hasEvent(socket, 'data');
+}
+
+/** Whether the event comes before the end of the socket, which it then ends. */
+function hasEvent(socket: Socket, event: 'connect' | 'data'): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect(socketPath(dataDir, number));
-    socket.once('connect', () => socket.write(ENCRYPTION_REQUEST));
-    socket.setTimeout(patienceMs, () => socket.destroy());
-    // The server answers (with a plain no) only when the database has started.
-    socket.once('data', () => {
-      socket.destroy();
+    socket.once(event, () => {
       resolve(true);
+      socket.destroy();
     });
-    socket.once('error', () => resolve(false));
-    socket.once('close', () => resolve(false));
+    socket.once('error', () => {}).once('close', () => resolve(false));
   });
 }

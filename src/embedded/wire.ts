@@ -44,18 +44,15 @@ export class Framer {
         this.#neededBytes = length;
         break;
       }
-      this.#take(bytes.subarray(0, length), parts);
+      const message = bytes.subarray(0, length);
+      if (this.#started) this.#takeMessage(message, parts);
+      else this.#takeStartup(message, parts);
       bytes = bytes.subarray(length);
       this.#neededBytes = 1;
     }
     this.#pending = bytes.length === 0 ? [] : [bytes];
     this.#pendingBytes = bytes.length;
     return parts;
-  }
-
-  #take(message: Buffer, parts: Part[]): void {
-    if (!this.#started) this.#takeStartup(message, parts);
-    else this.#takeMessage(message, parts);
   }
 
   #takeStartup(message: Buffer, parts: Part[]): void {
@@ -70,12 +67,9 @@ export class Framer {
 
   #takeMessage(message: Buffer, parts: Part[]): void {
     const type = String.fromCharCode(message[0]!);
-    if (type === 'X') {
-      parts.push({ kind: 'end' });
-      return;
-    }
-    this.#group.push(message);
-    if (type !== 'S' && type !== 'Q' && type !== 'H') return;
+    if (type === 'X') parts.push({ kind: 'end' });
+    else this.#group.push(message);
+    if (!'SQH'.includes(type)) return;
     parts.push({ kind: 'group', bytes: Buffer.concat(this.#group) });
     this.#group = [];
   }

@@ -1,5 +1,4 @@
-import type { Cloud } from './cloud.ts';
-import { KEK_ATTEMPTS } from './source.ts';
+import { type Cloud, KEK_ATTEMPTS } from './source.ts';
 
 /** KMS authenticates it with the ciphertext, and a key policy can require it. */
 const ENCRYPTION_CONTEXT = { service: 'standin' };

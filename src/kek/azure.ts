@@ -1,5 +1,5 @@
-import type { Cloud } from './cloud.ts';
 import { requestKey } from './request.ts';
+import type { Cloud } from './source.ts';
 
 const API_VERSION = '7.4';
 const CLOUDS = /\.((?:vault|managedhsm)\.(?:azure\.net|azure\.cn|usgovcloudapi\.net))$/;

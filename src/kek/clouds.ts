@@ -3,10 +3,15 @@ import { OperatorError } from '../errors.ts';
 import { readSecret, readTrusted } from '../private-files.ts';
 import { AWS } from './aws.ts';
 import { AZURE } from './azure.ts';
-import type { Cloud } from './cloud.ts';
 import { kekCiphertext } from './file.ts';
 import { GOOGLE } from './google.ts';
-import { type KekSettings, type KekSource, type KekTimeouts, readSetting } from './source.ts';
+import {
+  type Cloud,
+  type KekSettings,
+  type KekSource,
+  type KekTimeouts,
+  readSetting,
+} from './source.ts';
 
 const CLOUDS = [AWS, GOOGLE, AZURE];
 

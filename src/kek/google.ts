@@ -1,6 +1,6 @@
 import { OperatorError } from '../errors.ts';
-import type { Cloud } from './cloud.ts';
 import { requestKey } from './request.ts';
+import type { Cloud } from './source.ts';
 
 const SCOPE = 'https://www.googleapis.com/auth/cloudkms';
 const REMEDIES = {

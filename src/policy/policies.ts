@@ -102,7 +102,7 @@ export async function applyPolicy(
     store.apply(document, after, commandDeadline()),
   );
   if (applied !== undefined) return applied;
-  const newest = (await store.newestVersion(commandDeadline()))?.version ?? 0;
+  const newest = (await store.newest(commandDeadline()))?.version ?? 0;
   throw new Changed(
     `The newest version of the policy is ${newest}, not ${after}: nothing was changed. Compare it with your document: standin policy diff FILE`,
   );

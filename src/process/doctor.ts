@@ -13,12 +13,11 @@ import type { JwtOptions, LicenseFiles, TlsFiles, VaultOptions } from '../option
 import { policyState } from '../policy/policies.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
-import { demandNothingForeign } from '../store/ownership.ts';
 import { PolicyStore } from '../store/policies.ts';
 import type { Pool } from '../store/pool.ts';
 import { countByVersion } from '../store/record-counts.ts';
 import { missingRights } from '../store/rights.ts';
-import { readMigrations, schemaVersion } from '../store/schema.ts';
+import { readMigrations, requireNothingForeign, schemaVersion } from '../store/schema.ts';
 import { serverFacts } from '../store/server.ts';
 import { WrappedKeyStore } from '../store/wrapped-keys.ts';
 import { count } from '../terminal.ts';
@@ -97,7 +96,7 @@ async function rights(pool: Pool): Promise<Result> {
 }
 
 async function owners(pool: Pool): Promise<Result> {
-  await demandNothingForeign(pool.queryUntil(commandDeadline()));
+  await requireNothingForeign(pool.queryUntil(commandDeadline()));
   return ok('nobody else has put anything into the schema of the vault');
 }
 

@@ -213,7 +213,7 @@ async function openParts(options: ListenerOptions): Promise<Parts> {
         : 'Redis does not answer: this process limits on its own',
     ),
   );
-  const uses = new ApiKeyUses(vault.apiKeyUses);
+  const uses = new ApiKeyUses(vault.apiKeys);
   const pool = vault.vital.keys;
   const guards = new WriteGuards({
     ...{ vault: config.vault, pool, keys, license },

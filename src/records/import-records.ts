@@ -2,7 +2,7 @@ import type { Keyring } from '../crypto/keyring.ts';
 import { InternalError } from '../errors.ts';
 import type { NewRecord, StoredRecord } from '../store/record-sql.ts';
 import { RecordStore } from '../store/records.ts';
-import { COMMAND_PATIENCE_MS, commandDeadline } from '../timeouts.ts';
+import { commandDeadline } from '../timeouts.ts';
 import type { TokenFingerprint } from '../types.ts';
 import type { KeyringFollower } from '../vault/keyring-follower.ts';
 import type { Vault } from '../vault/vault.ts';
@@ -28,7 +28,7 @@ export class ImportRecords {
   constructor({ pool, keyring }: Vault, follower: KeyringFollower, stop: AbortSignal) {
     follower.subscribe(({ keys }) => keyring.renew(keys));
     this.keyring = keyring;
-    this.#store = new RecordStore(pool, { patienceMs: COMMAND_PATIENCE_MS, onBatch: () => {} });
+    this.#store = new RecordStore(pool);
     this.#follower = follower;
     this.#stop = stop;
   }
@@ -70,13 +70,12 @@ export class ImportRecords {
   }
 }
 
-/** Runs work one after the other, in the order of the calls. */
-export class Turns {
-  #last: Promise<unknown> = Promise.resolve();
-
-  run<T>(work: () => Promise<T>): Promise<T> {
-    const next = this.#last.then(work);
-    this.#last = next.catch(() => {});
+/** Runs works one after the other, in the order of the calls. */
+export function inTurns() {
+  let last: Promise<unknown> = Promise.resolve();
+  return <T>(work: () => Promise<T>): Promise<T> => {
+    const next = last.then(work);
+    last = next.catch(() => {});
     return next;
-  }
+  };
 }

@@ -10,7 +10,7 @@ import type { FreshRecord } from '../types.ts';
 import type { KeyringFollower } from '../vault/keyring-follower.ts';
 import type { Vault } from '../vault/vault.ts';
 import { Aliases, isOfValue } from './aliases.ts';
-import { type Found, ImportRecords, Turns } from './import-records.ts';
+import { type Found, ImportRecords, inTurns } from './import-records.ts';
 import {
   type Draft,
   draftOf,
@@ -55,8 +55,8 @@ export class Importer {
   readonly #options: ImportOptions;
   readonly #seen = new FilePairs();
   #isMarked = false;
-  readonly #placing = new Turns();
-  readonly #leading = new Turns();
+  readonly #placing = inTurns();
+  readonly #leading = inTurns();
 
   /** @param follower started: it finds key versions that other processes add */
   constructor(vault: Vault, kinds: EveryKind, follower: KeyringFollower, options: ImportOptions) {
@@ -78,19 +78,16 @@ export class Importer {
     const checked = pairs.map((pair) => draftOf(pair, this.#terms, nowMs));
     const drafts = checked.filter((one): one is Draft => !isRefusal(one));
     const fits = drafts.map((draft) => this.#fitOf(draft));
-    const placed = await this.#placing.run(() => this.#place(drafts));
+    const placed = await this.#placing(() => this.#place(drafts));
     const verdicts = placed.map((one, i) => this.#verdict(one, fits[i]));
     const leading = placed.filter((one, i) => {
       const mayLead = !isRefusal(verdicts[i]!) && fits[i]?.isFirst !== false;
       return mayLead && isLeading(one);
     });
-    const given = await this.#leading.run(() =>
-      this.#aliases.lead(leading.map(({ draft }) => draft)),
-    );
+    const given = await this.#leading(() => this.#aliases.lead(leading.map(({ draft }) => draft)));
     const results = placed.map(({ draft }, i): Imported | Refusal => {
       const verdict = verdicts[i]!;
-      if (isRefusal(verdict)) return verdict;
-      return { isKnown: verdict.isKnown, isGiven: given.has(draft) };
+      return isRefusal(verdict) ? verdict : { ...verdict, isGiven: given.has(draft) };
     });
     return checked.map((one) => (isRefusal(one) ? one : results.shift()!));
   }

@@ -1,11 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Unavailable } from '../errors.ts';
+import type { Pool } from '../store/pool.ts';
 import { countRecords } from '../store/record-counts.ts';
 import {
   FIRST_RECORD,
   fingerprintOf,
   hexOf,
-  type RecordWalk,
+  PAGE_RECORDS,
+  readPage,
   type WalkedRecord,
 } from '../store/record-walk.ts';
 import { commandDeadline } from '../timeouts.ts';
@@ -18,8 +20,6 @@ const FIRST_PAUSE_MS = 25;
 const LONGEST_PAUSE_MS = 1_000;
 /** With a rate, a pass takes this many portions a second. */
 const PORTIONS_A_SECOND = 10;
-/** The size of a window, which bounds a portion. */
-const MAX_PORTION_RECORDS = 1_000;
 
 /** Settings that an operator gives for a pass over all records. */
 export interface PassSettings {
@@ -33,7 +33,7 @@ export interface PassSettings {
 }
 
 export interface Pass extends PassSettings {
-  readonly walk: RecordWalk;
+  readonly pool: Pool;
   /** A pass skips records sealed with this key version. */
   readonly without?: number;
   readonly work: (records: readonly WalkedRecord[]) => Promise<void>;
@@ -50,15 +50,15 @@ export interface PassEnd {
 
 /**
  * Passes over all records in the order of their fingerprints, while the service runs. It reads the
- * next window while `work` handles the current one.
+ * next page while `work` handles the current one.
  * @throws errors of `work`, except Unavailable
  */
 export async function passOver(pass: Pass): Promise<PassEnd> {
-  const { walk, from, rate, stop, without, onProgress, work } = pass;
+  const { pool, from, rate, stop, without, onProgress, work } = pass;
   let at = from === undefined ? FIRST_RECORD : fingerprintOf(from);
   let isLast = false;
   const read = (start: TokenFingerprint) => {
-    const reading = persistently(stop, () => walk.window(start, without, commandDeadline()));
+    const reading = persistently(stop, () => readPage(pool, start, without, commandDeadline()));
     // The error is thrown where `reading` is awaited. Until then Node must not report it as
     // unhandled.
     reading.catch(() => {});
@@ -101,7 +101,7 @@ export async function recordsFrom({ pool }: Vault, from: string | undefined): Pr
 
 function portionsOf(records: readonly WalkedRecord[], rate: number | undefined) {
   const wanted = rate === undefined ? Infinity : Math.ceil(rate / PORTIONS_A_SECOND);
-  const size = Math.min(wanted, MAX_PORTION_RECORDS);
+  const size = Math.min(wanted, PAGE_RECORDS);
   const portions: WalkedRecord[][] = [];
   for (let at = 0; at < records.length; at += size) portions.push(records.slice(at, at + size));
   return portions;

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from '../store/pool.ts';
 import { RecordStore } from '../store/records.ts';
-import { RemovalStore, type TokenState } from '../store/removal.ts';
-import { COMMAND_PATIENCE_MS, commandDeadline, REQUEST_PATIENCE_MS } from '../timeouts.ts';
+import { forgetTokens, removeExpired, type TokenState } from '../store/removal.ts';
+import { commandDeadline, REQUEST_PATIENCE_MS } from '../timeouts.ts';
 import type { SealedRecord, TokenFingerprint } from '../types.ts';
 import type { KeyringFollower } from '../vault/keyring-follower.ts';
 import type { Vault } from '../vault/vault.ts';
@@ -29,8 +29,7 @@ export async function forgetRecords(
   for (let from = 0; from < all.length; from += BATCH_RECORDS) {
     const batch = all.slice(from, from + BATCH_RECORDS);
     const tokens = await tokensAmong(vault, follower, batch);
-    const store = new RemovalStore(vault.pool);
-    const found = await store[isDryRun ? 'look' : 'forget'](tokens, commandDeadline());
+    const found = await forgetTokens(vault.pool, tokens, commandDeadline(), isDryRun);
     for (const [i, one] of batch.entries()) states.set(one, found[i]!);
   }
   return states;
@@ -42,8 +41,7 @@ async function tokensAmong(
   follower: KeyringFollower,
   fingerprints: readonly TokenFingerprint[],
 ): Promise<(TokenFingerprint | undefined)[]> {
-  const options = { patienceMs: COMMAND_PATIENCE_MS, onBatch: () => {} };
-  const found = await new RecordStore(vault.pool, options).find(fingerprints);
+  const found = await new RecordStore(vault.pool).find(fingerprints);
   const records = found.filter((one): one is SealedRecord => !!one);
   await knowKeysOf(vault, follower, records);
   // An alias stays. Where no row is, an import may put one before the next statement.
@@ -76,14 +74,12 @@ export class Expiry {
   /** Number of records whose values this process has removed. */
   removed = 0;
   readonly #options: ExpiryOptions;
-  readonly #removals: RemovalStore;
   readonly #throttle = new Throttle(RECORDS_PER_S);
   readonly #stop = new AbortController();
   readonly #ended: Promise<void>;
 
   constructor(options: ExpiryOptions) {
     this.#options = options;
-    this.#removals = new RemovalStore(options.pool);
     this.#ended = this.#run();
   }
 
@@ -103,10 +99,10 @@ export class Expiry {
 
   /** Returns the pause before the next batch. */
   async #removeBatch(): Promise<number> {
-    const { onFailure, idlePauseMs = IDLE_PAUSE_MS } = this.#options;
+    const { pool, onFailure, idlePauseMs = IDLE_PAUSE_MS } = this.#options;
     try {
       const deadlineMs = performance.now() + REQUEST_PATIENCE_MS;
-      const { found, removed } = await this.#removals.removeExpired(BATCH_RECORDS, deadlineMs);
+      const { found, removed } = await removeExpired(pool, BATCH_RECORDS, deadlineMs);
       this.removed += removed;
       await this.#throttle.pass(found, this.#stop.signal);
       return found < BATCH_RECORDS ? idlePauseMs : 0;

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Keyring } from '../crypto/keyring.ts';
 import { OperatorError } from '../errors.ts';
 import type { Replacement } from '../store/record-sql.ts';
-import { RecordWalk } from '../store/record-walk.ts';
+import { replaceWalked } from '../store/record-walk.ts';
 import { commandDeadline } from '../timeouts.ts';
 import type { Durable } from '../types.ts';
 import { settled, type Vault } from '../vault/vault.ts';
@@ -27,11 +27,10 @@ export async function reseal(vault: Vault, settings: ReadSettings): Promise<Dura
   const { keyring, pool } = vault;
   const { stop } = settings;
   const keyVersion = keyring.primaryVersion;
-  const walk = new RecordWalk(pool);
   let resealed = 0;
   const write = async (replacements: readonly Replacement[]) => {
     const replaced = await persistently(stop, () =>
-      walk.replace(replacements, keyVersion, commandDeadline()),
+      replaceWalked(pool, replacements, keyVersion, commandDeadline()),
     );
     if (replaced === undefined) throw rotatedMeanwhile(keyVersion);
     resealed += replaced;
@@ -46,7 +45,7 @@ export async function reseal(vault: Vault, settings: ReadSettings): Promise<Dura
     // The error is thrown where `writing` is awaited.
     writing.catch(() => {});
   };
-  const pass = { walk, without: keyVersion, settled: () => writing };
+  const pass = { without: keyVersion, settled: () => writing };
   const { next, error, bad } = await passOpened(vault, settings, work, pass);
   if (error !== undefined) throw error;
   return settled(vault, { key_version: keyVersion, resealed, bad, next });

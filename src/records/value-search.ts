@@ -3,7 +3,7 @@ import type { Draws } from '../crypto/keyring.ts';
 import { type Scope, scopeOf } from '../crypto/scope.ts';
 import type { Kind } from '../policy/rules.ts';
 import { RecordStore } from '../store/records.ts';
-import { COMMAND_PATIENCE_MS, commandDeadline } from '../timeouts.ts';
+import { commandDeadline } from '../timeouts.ts';
 import type { EveryKind } from '../tokens/every-kind.ts';
 import type { SealedRecord, TokenFingerprint, Value } from '../types.ts';
 import type { KeyringFollower } from '../vault/keyring-follower.ts';
@@ -52,8 +52,7 @@ export class ValueSearch {
 
   constructor(parts: Forgetting) {
     this.#parts = parts;
-    const options = { patienceMs: COMMAND_PATIENCE_MS, onBatch: () => {} };
-    this.#records = new RecordStore(parts.vault.pool, options);
+    this.#records = new RecordStore(parts.vault.pool);
   }
 
   /** In order of the values. */

@@ -1,6 +1,6 @@
 import type { OpenedAlias, OpenedValue } from '../crypto/keyring.ts';
 import type { Scope } from '../crypto/scope.ts';
-import { hexOf, RecordWalk, type WalkedRecord } from '../store/record-walk.ts';
+import { hexOf, type WalkedRecord } from '../store/record-walk.ts';
 import { commandDeadline } from '../timeouts.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE, type SealedRecord } from '../types.ts';
 import type { KeyringFollower } from '../vault/keyring-follower.ts';
@@ -125,7 +125,7 @@ export async function passOpened(
     return [];
   };
   const end = await passOver({
-    walk: new RecordWalk(vault.pool),
+    pool: vault.pool,
     ...settings,
     ...pass,
     work: async (portion) => {

@@ -1,6 +1,6 @@
 import type { Client } from '../client-settings.ts';
 import type { ApiKey, Durable, UsedApiKey } from '../types.ts';
-import { byteaArray, latin1OfBytea } from './bytea-array.ts';
+import { byteaArray, bytesOfBytea } from './bytea-array.ts';
 import { CLIENT_COLUMNS, clientOf, dateOf } from './clients.ts';
 import type { Pool, Query, QueryResult } from './pool.ts';
 
@@ -48,6 +48,31 @@ export interface LiveApiKey {
   readonly client: Client;
   /** Position of the client among all clients by age; the oldest is 0. */
   readonly rank: number;
+}
+
+/**
+ * The first node to mark an API key in a minute writes the row; later marks change nothing. The ids
+ * are sorted, so all nodes lock rows in the same order and cannot deadlock.
+ */
+const MARK_USED = `insert into standin.api_key_uses as there (api_key_id, last_used_at)
+  select api_key_id, date_trunc('minute', now()) from unnest($1::text[]) as used (api_key_id)
+  on conflict (api_key_id) do update set last_used_at = excluded.last_used_at
+  where there.last_used_at < excluded.last_used_at`;
+/** Requests with JWTs are under the id of the client. */
+const USES_OF_CLIENTS = `select client_id, max(last_used_at) as last_used_at,
+    count(*) filter (where is_live) as live
+  from (select client_id, last_used_at,
+      revoked_at is null and (expires_at is null or expires_at > now()) as is_live
+    from standin.api_keys left join standin.api_key_uses using (api_key_id)
+    union all select client_id, last_used_at, false
+    from standin.clients join standin.api_key_uses on api_key_id = client_id) used
+  group by client_id`;
+
+/** Summary of the API keys of one client. */
+interface ClientUse {
+  /** The last use on any node, to the minute; null: no use since Standin records it. */
+  readonly last_used_at: Date | null;
+  readonly liveApiKeys: number;
 }
 
 export class ApiKeyStore {
@@ -108,6 +133,22 @@ export class ApiKeyStore {
       async (query) => (await query(text, [apiKeyId])).rows.map(apiKeyOf)[0],
     );
   }
+
+  /** Records that these API keys are used in this minute. */
+  async markUsed(apiKeyIds: readonly string[], deadlineMs: number): Promise<void> {
+    await this.#pool.query(MARK_USED, [apiKeyIds.toSorted()], deadlineMs);
+  }
+
+  /** By `client_id`. A client that never had an API key or used a JWT is missing. */
+  async usesOfClients(deadlineMs: number): Promise<Map<string, ClientUse>> {
+    const { rows } = await this.#pool.query(USES_OF_CLIENTS, [], deadlineMs);
+    return new Map(
+      rows.map((row) => {
+        const used = { last_used_at: dateOf(row.last_used_at), liveApiKeys: Number(row.live) };
+        return [row.client_id!, used];
+      }),
+    );
+  }
 }
 
 export async function insertApiKey(
@@ -132,7 +173,7 @@ function liveOf(rows: QueryResult['rows']): LiveApiKey[] {
     clients.set(client.client_id, client);
     return {
       api_key_id: row.api_key_id!,
-      digest: latin1OfBytea(row.digest!),
+      digest: bytesOfBytea(row.digest!).toString('latin1'),
       expires_at: dateOf(row.expires_at),
       client,
       rank: Number(row.rank),
@@ -148,56 +189,4 @@ function apiKeyOf(row: Record<string, string | null>): ApiKey {
     expires_at: dateOf(row.expires_at),
     revoked_at: dateOf(row.revoked_at),
   };
-}
-
-/**
- * The first node to mark an API key in a minute writes the row; later marks change nothing. `mark`
- * sorts the ids, so all nodes lock rows in the same order and cannot deadlock.
- */
-const MARK = `insert into standin.api_key_uses as there (api_key_id, last_used_at)
-  select api_key_id, date_trunc('minute', now()) from unnest($1::text[]) as used (api_key_id)
-  on conflict (api_key_id) do update set last_used_at = excluded.last_used_at
-  where there.last_used_at < excluded.last_used_at`;
-/** Requests with JWTs are under the id of the client. */
-const OF_CLIENTS = `select client_id, max(last_used_at) as last_used_at,
-    count(*) filter (where is_live) as live
-  from (select client_id, last_used_at,
-      revoked_at is null and (expires_at is null or expires_at > now()) as is_live
-    from standin.api_keys left join standin.api_key_uses using (api_key_id)
-    union all select client_id, last_used_at, false
-    from standin.clients join standin.api_key_uses on api_key_id = client_id) used
-  group by client_id`;
-
-/** Summary of the API keys of one client. */
-interface ClientUse {
-  /** The last use on any node, to the minute; null: no use since Standin records it. */
-  readonly last_used_at: Date | null;
-  readonly liveApiKeys: number;
-}
-
-export class ApiKeyUseStore {
-  readonly #pool: Pool;
-
-  constructor(pool: Pool) {
-    this.#pool = pool;
-  }
-
-  /** Records that these API keys are used in this minute. */
-  async mark(apiKeyIds: readonly string[], deadlineMs: number): Promise<void> {
-    await this.#pool.query(MARK, [apiKeyIds.toSorted()], deadlineMs);
-  }
-
-  /** By `client_id`. A client that never had an API key or used a JWT is missing. */
-  async ofClients(deadlineMs: number): Promise<Map<string, ClientUse>> {
-    const { rows } = await this.#pool.query(OF_CLIENTS, [], deadlineMs);
-    return new Map(
-      rows.map((row) => [
-        row.client_id!,
-        {
-          last_used_at: dateOf(row.last_used_at),
-          liveApiKeys: Number(row.live),
-        },
-      ]),
-    );
-  }
 }

@@ -53,12 +53,7 @@ function writeHeader(array: Buffer, oid: number, length: number): number {
   return array.writeInt32BE(1, 16);
 }
 
-/** Text form of a bytea result (`\x` and hex digits) as a latin1 string. */
-export function latin1OfBytea(text: string): string {
-  return Buffer.from(text.slice(2), 'hex').toString('latin1');
-}
-
-/** Text form of a bytea result as bytes. */
+/** Text form of a bytea result (`\x` and hex digits) as bytes. */
 export function bytesOfBytea(text: string): Buffer {
   return Buffer.from(text.slice(2), 'hex');
 }

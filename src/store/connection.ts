@@ -1,6 +1,20 @@
 import pg from 'pg';
 import { errorCode, Unavailable } from '../errors.ts';
-import type { Address, Query } from './pool.ts';
+
+/**
+ * Where a Postgres listens: a URL, or the folder and port number of a Unix socket (the embedded
+ * database).
+ */
+export type Address =
+  | { readonly url: string }
+  | { readonly socketDir: string; readonly port: number };
+
+export interface QueryResult {
+  readonly rows: readonly Record<string, string | null>[];
+}
+
+/** Runs one statement on a connection. Parameters are sent unnamed; results come as text. */
+export type Query = (text: string, values?: readonly unknown[]) => Promise<QueryResult>;
 
 /** From the first packet to a usable connection. */
 export const CONNECT_TIMEOUT_MS = 2_000;

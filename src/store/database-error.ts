@@ -8,40 +8,34 @@ const UNAVAILABLE_CODES = new Set(['40001', '40P01', '55P03', 'XX000']);
 const SQLSTATE = /^(?!E)[0-9A-Z]{5}$/;
 const READ_ONLY = '25006';
 
-/** The server takes no writes: it is a standby, or a primary that was made read-only. */
-export class ReadOnlyServer extends Unavailable {
-  readonly code = READ_ONLY;
-
-  /** @param problem for the operator */
-  constructor(
-    problem = 'DATABASE_URL leads to a standby or a read-only server, which takes no writes. Point it at the primary.',
-  ) {
-    super(new OperatorError(problem));
-  }
-}
-
-/** The server was the primary before a promotion. Whatever is written to it is lost. */
-export class OldPrimary extends Unavailable {
-  readonly code = 'OLD_PRIMARY';
-
-  /** @param where the server, in words for the operator */
-  constructor(where: string, timeline: number, highest: number) {
-    super(
-      new OperatorError(
-        `${where} is on timeline ${timeline}, and this process has used timeline ${highest}: an old primary is back, and writes to it would be lost. This process waits for the newest primary. Stop the old primary. If you went back to an older server on purpose (a backup, pg_upgrade), restart this process.`,
-      ),
-    );
-  }
-}
-
-/** The TLS connection to the server failed. */
-class Untrusted extends Unavailable {
+/** This process must not use the server. */
+class Unusable extends Unavailable {
   readonly code: string | undefined;
 
   /** @param problem for the operator */
   constructor(problem: string, code: string | undefined) {
     super(new OperatorError(problem));
     this.code = code;
+  }
+}
+
+/** The server takes no writes: it is a standby, or a primary that was made read-only. */
+export class ReadOnlyServer extends Unusable {
+  constructor(
+    problem = 'DATABASE_URL leads to a standby or a read-only server, which takes no writes. Point it at the primary.',
+  ) {
+    super(problem, READ_ONLY);
+  }
+}
+
+/** The server was the primary before a promotion. Whatever is written to it is lost. */
+export class OldPrimary extends Unusable {
+  /** @param where the server, in words for the operator */
+  constructor(where: string, timeline: number, highest: number) {
+    super(
+      `${where} is on timeline ${timeline}, and this process has used timeline ${highest}: an old primary is back, and writes to it would be lost. This process waits for the newest primary. Stop the old primary. If you went back to an older server on purpose (a backup, pg_upgrade), restart this process.`,
+      'OLD_PRIMARY',
+    );
   }
 }
 
@@ -94,8 +88,8 @@ export async function allowedOr<T>(problem: string, work: Promise<T>): Promise<T
 export function databaseError(error: unknown): InternalError {
   if (error instanceof InternalError) return error;
   const problem = tlsProblem(error);
-  if (problem !== undefined) return new Untrusted(problem, errorCode(error));
   const code = errorCode(error);
+  if (problem !== undefined) return new Unusable(problem, code);
   // Codes of the operating system are about the connection, and pg gives a lost one no code.
   if (code === undefined || !SQLSTATE.test(code)) return new Unavailable(error);
   if (code === READ_ONLY) return new ReadOnlyServer();

@@ -65,12 +65,6 @@ export class PolicyStore {
     return newestOf(this.#pool.queryUntil(deadlineMs));
   }
 
-  /** `newest` without the document. */
-  async newestVersion(deadlineMs: number): Promise<PolicyVersion | undefined> {
-    const { rows } = await this.#pool.query(`${HEADS} limit 1`, [], deadlineMs);
-    return rows.map(headOf)[0];
-  }
-
   /**
    * The versions that decide which one is in force, the newest first. Waits for no standby.
    * @param known the version that the caller uses now; 0: none

@@ -4,6 +4,7 @@ import { operatorError, Unavailable } from '../errors.ts';
 import { afterReading } from '../timeouts.ts';
 import type { Durable } from '../types.ts';
 import {
+  type Address,
   BEGIN,
   BEGIN_PINNED,
   cancelStatement,
@@ -13,6 +14,8 @@ import {
   ignore,
   isDoubtful,
   openConnections,
+  type Query,
+  type QueryResult,
   type Refused,
   type Session,
 } from './connection.ts';
@@ -20,13 +23,7 @@ import { databaseError, ReadOnlyServer } from './database-error.ts';
 import { Timeline } from './primary.ts';
 import { WAITS_FOR_STANDBY } from './record-sql.ts';
 
-/**
- * Where a Postgres listens: a URL, or the folder and port number of a Unix socket (the embedded
- * database).
- */
-export type Address =
-  | { readonly url: string }
-  | { readonly socketDir: string; readonly port: number };
+export type { Address, Query, QueryResult };
 
 interface PoolOptions {
   readonly connections: number;
@@ -38,13 +35,6 @@ interface PoolOptions {
   /** Shared by all pools of a process. */
   readonly timeline?: Timeline;
 }
-
-export interface QueryResult {
-  readonly rows: readonly Record<string, string | null>[];
-}
-
-/** Runs one statement on a connection. Parameters are sent unnamed; results come as text. */
-export type Query = (text: string, values?: readonly unknown[]) => Promise<QueryResult>;
 
 const RECONNECT_PAUSE_MS = 50;
 /** pg parses no binary results, and its parsers change dates and numbers. */

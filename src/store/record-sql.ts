@@ -5,8 +5,8 @@ import type {
   TokenFingerprint,
   ValueFingerprint,
 } from '../types.ts';
-import { byteaArray, bytesOfBytea, smallintArray, uuidArray } from './bytea-array.ts';
-import type { Query } from './pool.ts';
+import { byteaArray, smallintArray, uuidArray } from './bytea-array.ts';
+import type { Query } from './connection.ts';
 
 /*
  * The statements that write records, the one that finds what they have met, and the form of a row.
@@ -243,40 +243,12 @@ export const WAITS_FOR_STANDBY = `case when ${HAS_STANDBY} then ${MESSAGE} end`;
 /** PostgreSQL evaluates it at most once; Citus only on the coordinator, so it asks for ON_CITUS. */
 const ONCE = `(select case when ${HAS_CITUS} then 'citus'
     when ${HAS_STANDBY} then ${MESSAGE} end)`;
-const ON_ONE_SERVER = findingWith(ONCE);
-const ON_CITUS = findingWith(WAITS_FOR_STANDBY);
+export const ON_ONE_SERVER = findingWith(ONCE);
+export const ON_CITUS = findingWith(WAITS_FOR_STANDBY);
 
 function findingWith(waitedFor: string): string {
   return `select ${UNSEALED} || ${SEALED} as row,
       case when sealed = '' then 0 else extract(epoch from expires_at - now()) end as left_s,
       ${waitedFor} as waited_for
     from standin.records as there where token_fingerprint = any($1::uuid[])`;
-}
-
-/** Finds the row of each token. A row that was found is as durable as a row that was written. */
-export class DurableFinder {
-  #statement = ON_ONE_SERVER;
-
-  /**
-   * Call it as a statement of its own, after the insert: the insert cannot see the rows of a
-   * concurrent insert.
-   */
-  async find(
-    query: Query,
-    fingerprints: readonly TokenFingerprint[],
-  ): Promise<Map<TokenFingerprint, StoredRecord>> {
-    const parameters = [uuidArray(fingerprints)];
-    let { rows } = await query(this.#statement, parameters);
-    if (rows[0]?.waited_for === 'citus') {
-      // Not used from the start: on a single server this statement only costs more.
-      this.#statement = ON_CITUS;
-      ({ rows } = await query(ON_CITUS, parameters));
-    }
-    const found = new Map<TokenFingerprint, StoredRecord>();
-    for (const { row, left_s: leftS } of rows) {
-      const record = recordOf(bytesOfBytea(row!));
-      found.set(record.token_fingerprint, { record, leftS: leftS == null ? null : Number(leftS) });
-    }
-    return found;
-  }
 }

@@ -12,20 +12,20 @@ import {
 } from './record-sql.ts';
 import { VAULT_LOCK } from './wrapped-keys.ts';
 
-/** Records in one window: at most 64 MiB of the largest values. */
-const WINDOW_RECORDS = 1_000;
+/** Records in one page: at most 64 MiB of the largest values. */
+export const PAGE_RECORDS = 1_000;
 /**
- * Windows by primary key bound each statement, whatever it finds. A record that the walk leaves out
+ * Pages by primary key bound each statement, whatever it finds. A record that the walk leaves out
  * returns only its fingerprint.
  */
-const NEXT = windowOf('octet_length(sealed) = 0');
+const NEXT = pageOf('octet_length(sealed) = 0');
 /** Waits for the standby: "nothing is left to reseal" must hold after a failover. */
-const NEXT_WITHOUT = windowOf(
+const NEXT_WITHOUT = pageOf(
   'octet_length(sealed) = 0 or key_version = $3::smallint',
   `, ${WAITS_FOR_STANDBY} as waited_for`,
 );
 
-function windowOf(isLeftOut: string, more = ''): string {
+function pageOf(isLeftOut: string, more = ''): string {
   return `select uuid_send(token_fingerprint) || case when ${isLeftOut} then ''
     else uuid_send(value_fingerprint) || int2send(key_version) || ${SEALED} end as row,
     extract(epoch from expires_at) as expires_s, expires_at <= now() as is_expired${more}
@@ -43,65 +43,59 @@ export interface WalkedRecord extends SealedRecord {
   readonly isExpired?: boolean;
 }
 
-export interface Window {
+interface Page {
   readonly records: readonly WalkedRecord[];
-  /** Records in the window, with those left out. */
+  /** Records of the page, with those left out. */
   readonly seen: number;
-  /** Where the next window begins; undefined: this window was the last. */
+  /** Where the next page begins; undefined: this page was the last. */
   readonly next: TokenFingerprint | undefined;
 }
 
-/** Reads all records of the vault, while the service runs. */
-export class RecordWalk {
-  readonly #pool: Pool;
+/**
+ * The records of the vault from a fingerprint on, in order, while the service runs. Records without
+ * a value are left out.
+ * @param without leave out records sealed with this key version; a failover keeps that they are
+ */
+export async function readPage(
+  pool: Pool,
+  from: TokenFingerprint,
+  without: number | undefined,
+  deadlineMs: number,
+): Promise<Page> {
+  const values = [hexOf(from), PAGE_RECORDS];
+  const { rows } =
+    without === undefined
+      ? await pool.query(NEXT, values, deadlineMs)
+      : await pool.query(NEXT_WITHOUT, [...values, without], deadlineMs);
+  const all = rows.map(({ row }) => bytesOfBytea(row!));
+  const last = rows.length < PAGE_RECORDS ? undefined : all.at(-1);
+  return {
+    records: all.flatMap((row, i) => (hasValue(row) ? [walked(row, rows[i]!)] : [])),
+    seen: all.length,
+    next: last && successor(tokenFingerprintOf(last)),
+  };
+}
 
-  constructor(pool: Pool) {
-    this.#pool = pool;
-  }
-
-  /**
-   * The records from a fingerprint on, in order. Records without a value are left out.
-   * @param without leave out records sealed with this key version; a failover keeps that they are
-   */
-  async window(
-    from: TokenFingerprint,
-    without: number | undefined,
-    deadlineMs: number,
-  ): Promise<Window> {
-    const values = [hexOf(from), WINDOW_RECORDS];
-    const { rows } =
-      without === undefined
-        ? await this.#pool.query(NEXT, values, deadlineMs)
-        : await this.#pool.query(NEXT_WITHOUT, [...values, without], deadlineMs);
-    const all = rows.map(({ row }) => bytesOfBytea(row!));
-    const last = rows.length < WINDOW_RECORDS ? undefined : all.at(-1);
-    return {
-      records: all.flatMap((row, i) => (hasValue(row) ? [walked(row, rows[i]!)] : [])),
-      seen: all.length,
-      next: last && successor(tokenFingerprintOf(last)),
-    };
-  }
-
-  /**
-   * Replaces each record that has not changed, and returns how many. Returns undefined and changes
-   * nothing when `keyVersion` is no longer the newest DEK version, because it may then be retired.
-   */
-  async replace(
-    replacements: readonly Replacement[],
-    keyVersion: number,
-    deadlineMs: number,
-  ): Promise<number | undefined> {
-    return this.#pool.durably(deadlineMs, async (query) => {
-      // A shared lock: `locked` of the keyring waits for this batch, but batches do not wait for
-      // each other.
-      await query('select pg_advisory_xact_lock_shared($1::bigint)', [VAULT_LOCK]);
-      const { rows: newest } = await query(
-        "select max(version) as version from standin.keyring where purpose = 'dek'",
-      );
-      if (Number(newest[0]!.version) !== keyVersion) return undefined;
-      return replace(query, replacements);
-    });
-  }
+/**
+ * Replaces each record that has not changed, and returns how many. Returns undefined and changes
+ * nothing when `keyVersion` is no longer the newest DEK version, because it may then be retired.
+ */
+export async function replaceWalked(
+  pool: Pool,
+  replacements: readonly Replacement[],
+  keyVersion: number,
+  deadlineMs: number,
+): Promise<number | undefined> {
+  return pool.durably(deadlineMs, async (query) => {
+    // A shared lock: `locked` of the keyring waits for this batch, but batches do not wait for
+    // each other.
+    await query('select pg_advisory_xact_lock_shared($1::bigint)', [VAULT_LOCK]);
+    const { rows: newest } = await query(
+      "select max(version) as version from standin.keyring where purpose = 'dek'",
+    );
+    if (Number(newest[0]!.version) !== keyVersion) return undefined;
+    return replace(query, replacements);
+  });
 }
 
 function walked(row: Buffer, times: QueryResult['rows'][number]): WalkedRecord {

@@ -1,16 +1,18 @@
 import { Batcher } from '../batcher.ts';
 import { Unavailable } from '../errors.ts';
+import { COMMAND_PATIENCE_MS } from '../timeouts.ts';
 import type { InsertOutcome, SealedRecord, TokenFingerprint, ValueFingerprint } from '../types.ts';
 import { bytesOfBytea, uuidArray } from './bytea-array.ts';
 import { retried } from './database-error.ts';
 import type { Pool, Query, QueryResult } from './pool.ts';
 import {
-  DurableFinder,
   FINGERPRINTS,
   hasValue,
   insertNew,
   keep,
   type NewRecord,
+  ON_CITUS,
+  ON_ONE_SERVER,
   type Replacement,
   recordOf,
   replace,
@@ -22,9 +24,10 @@ import {
   UNSEALED,
 } from './record-sql.ts';
 
-export interface RecordsOptions {
-  readonly patienceMs: number;
-  readonly onBatch: (statement: 'insert' | 'find', records: number) => void;
+interface RecordsOptions {
+  /** Of calls without a deadline. */
+  readonly patienceMs?: number;
+  readonly onBatch?: (statement: 'insert' | 'find', records: number) => void;
 }
 
 /** What became of a record; a StoredRecord: the row that is there instead. */
@@ -57,13 +60,13 @@ export class RecordStore {
   readonly #finds: Batcher<TokenFingerprint, SealedRecord | null | undefined>;
   readonly #sizes: Batcher<TokenFingerprint, number | null | undefined>;
   readonly #durableFinds: Batcher<TokenFingerprint, StoredRecord | undefined>;
-  readonly #finder = new DurableFinder();
+  #findStored = ON_ONE_SERVER;
   /** As of the last insert. */
   #hasStandby = false;
 
-  constructor(pool: Pool, options: RecordsOptions) {
+  constructor(pool: Pool, { patienceMs = COMMAND_PATIENCE_MS, onBatch }: RecordsOptions = {}) {
     this.#pool = pool;
-    this.#patienceMs = options.patienceMs;
+    this.#patienceMs = patienceMs;
     const batched = <Item, Result>(
       statement: 'insert' | 'find',
       run: (items: readonly Item[], deadlineMs: number) => Promise<Result[]>,
@@ -74,8 +77,8 @@ export class RecordStore {
         maxBatchItems: MAX_BATCH_RECORDS,
         maxBatchBytes: MAX_BATCH_BYTES,
         maxWaitingItems: MAX_WAITING_RECORDS,
-        patienceMs: options.patienceMs,
-        onBatch: (records) => options.onBatch(statement, records),
+        patienceMs,
+        onBatch: (records) => onBatch?.(statement, records),
         run: (items, deadlineMs) => retried(deadlineMs, () => run(items, deadlineMs)),
       });
     this.#inserts = batched('insert', (records, deadlineMs) => this.#insert(records, deadlineMs));
@@ -86,7 +89,8 @@ export class RecordStore {
       this.#look(SIZES, tokens, (_, { bytes }) => Number(bytes) || null, deadlineMs),
     );
     this.#durableFinds = batched('find', async (tokens, deadlineMs) => {
-      const found = await this.#finder.find(this.#pool.queryUntil(deadlineMs), tokens);
+      const rows = tokens.map((token) => ({ token_fingerprint: token }));
+      const found = await this.#findRows(this.#pool.queryUntil(deadlineMs), rows);
       return tokens.map((token) => found.get(token));
     });
   }
@@ -220,14 +224,27 @@ export class RecordStore {
     throw new Unavailable(new Error('a record went away'));
   }
 
-  #findRows(
+  /**
+   * The row of each token, as durable as a row that was written. A statement of its own, after the
+   * insert: the insert cannot see the rows of a concurrent insert.
+   */
+  async #findRows(
     query: Query,
-    rows: readonly NewRecord[],
+    tokens: readonly Pick<SealedRecord, 'token_fingerprint'>[],
   ): Promise<Map<TokenFingerprint, StoredRecord>> {
-    return this.#finder.find(
-      query,
-      rows.map((row) => row.token_fingerprint),
-    );
+    const parameters = [uuidArray(tokens.map((one) => one.token_fingerprint))];
+    let { rows } = await query(this.#findStored, parameters);
+    if (rows[0]?.waited_for === 'citus') {
+      // Not used from the start: on a single server this statement only costs more.
+      this.#findStored = ON_CITUS;
+      ({ rows } = await query(ON_CITUS, parameters));
+    }
+    const found = new Map<TokenFingerprint, StoredRecord>();
+    for (const { row, left_s: leftS } of rows) {
+      const record = recordOf(bytesOfBytea(row!));
+      found.set(record.token_fingerprint, { record, leftS: leftS == null ? null : Number(leftS) });
+    }
+    return found;
   }
 
   /**

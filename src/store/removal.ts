@@ -13,12 +13,10 @@ import {
 /** State of a token: with its value (expired or not), without its value, or never stored. */
 export type TokenState = 'known' | 'forgotten' | 'unknown';
 
-type Tokens = readonly (TokenFingerprint | undefined)[];
-
 interface Row {
   /** Without `sealed`, which nobody reads here. */
   readonly record: SealedRecord;
-  readonly isRemoved: boolean;
+  readonly state: TokenState;
 }
 
 const COLUMNS = `${UNSEALED} as row, sealed = '' as is_removed`;
@@ -41,79 +39,51 @@ const EXPIRE = `with removed as (
 ) select count(*) as count from removed`;
 
 /**
- * Removes values from the vault. Their records stay, empty, so that a token never stands for
- * another value (docs/decisions/0011).
+ * Returns the state of each token before the call, in order. When it resolves, the known tokens are
+ * forgotten. Their records stay, empty, so that a token never stands for another value
+ * (docs/decisions/0011).
+ * @param tokens undefined: a token that counts as unknown
+ * @param isDryRun only returns the states
  */
-export class RemovalStore {
-  readonly #pool: Pool;
-
-  constructor(pool: Pool) {
-    this.#pool = pool;
-  }
-
-  /**
-   * Returns the state of each token before the call, in order. When it resolves, the known tokens
-   * are forgotten.
-   * @param tokens undefined: a token that counts as unknown
-   */
-  forget(tokens: Tokens, deadlineMs: number): Promise<Durable<TokenState[]>> {
-    return this.#states(tokens, deadlineMs, async (query, rows) => {
+export function forgetTokens(
+  pool: Pool,
+  tokens: readonly (TokenFingerprint | undefined)[],
+  deadlineMs: number,
+  isDryRun = false,
+): Promise<Durable<TokenState[]>> {
+  return retried(deadlineMs, async () => {
+    const states = await pool.durably(deadlineMs, async (query) => {
+      const known = uuidArray(tokens.filter((one) => one !== undefined));
+      const rows = await find(query, FIND, [known]);
       // Also locks rows that are already forgotten.
-      if (rows.length > 0) await query(FORGET, columns(rows));
+      if (rows.length > 0 && !isDryRun) await query(FORGET, columns(rows));
+      const byToken = new Map(rows.map((row) => [row.record.token_fingerprint, row.state]));
+      return tokens.map((token) => (token && byToken.get(token)) ?? 'unknown');
     });
-  }
+    // As in detokenize: a standby behind a pooler may not have the record yet.
+    if (states.includes('unknown')) await pool.ping(deadlineMs);
+    return states;
+  });
+}
 
-  /** The state of each token, in order. */
-  look(tokens: Tokens, deadlineMs: number): Promise<Durable<TokenState[]>> {
-    return this.#states(tokens, deadlineMs, async () => {});
-  }
-
-  /** Removes the values of up to `limit` expired records, the longest expired first. */
-  async removeExpired(
-    limit: number,
-    deadlineMs: number,
-  ): Promise<{ readonly found: number; readonly removed: number }> {
-    const rows = await find(this.#pool.queryUntil(deadlineMs), FIND_EXPIRED, [limit]);
-    if (rows.length === 0) return { found: 0, removed: 0 };
-    const { rows: counts } = await this.#pool.query(EXPIRE, columns(rows), deadlineMs);
-    return { found: rows.length, removed: Number(counts[0]!.count) };
-  }
-
-  #states(
-    tokens: Tokens,
-    deadlineMs: number,
-    work: (query: Query, rows: readonly Row[]) => Promise<void>,
-  ): Promise<Durable<TokenState[]>> {
-    return retried(deadlineMs, async () => {
-      const states = await this.#pool.durably(deadlineMs, async (query) => {
-        const rows = await find(query, FIND, [
-          uuidArray(tokens.filter((one) => one !== undefined)),
-        ]);
-        await work(query, rows);
-        return statesOf(tokens, rows);
-      });
-      // As in detokenize: a standby behind a pooler may not have the record yet.
-      if (states.includes('unknown')) await this.#pool.ping(deadlineMs);
-      return states;
-    });
-  }
+/** Removes the values of up to `limit` expired records, the longest expired first. */
+export async function removeExpired(
+  pool: Pool,
+  limit: number,
+  deadlineMs: number,
+): Promise<{ readonly found: number; readonly removed: number }> {
+  const rows = await find(pool.queryUntil(deadlineMs), FIND_EXPIRED, [limit]);
+  if (rows.length === 0) return { found: 0, removed: 0 };
+  const { rows: counts } = await pool.query(EXPIRE, columns(rows), deadlineMs);
+  return { found: rows.length, removed: Number(counts[0]!.count) };
 }
 
 async function find(query: Query, text: string, values: readonly unknown[]): Promise<Row[]> {
   const { rows } = await query(text, values);
   return rows.map(({ row, is_removed: isRemoved }) => ({
     record: recordOf(bytesOfBytea(row!)),
-    isRemoved: isRemoved === 't',
+    state: isRemoved === 't' ? 'forgotten' : 'known',
   }));
-}
-
-function statesOf(tokens: Tokens, rows: readonly Row[]): TokenState[] {
-  const byToken = new Map(rows.map((row) => [row.record.token_fingerprint, row]));
-  return tokens.map((token) => {
-    const row = token && byToken.get(token);
-    if (row === undefined) return 'unknown';
-    return row.isRemoved ? 'forgotten' : 'known';
-  });
 }
 
 function columns(rows: readonly Row[]): Buffer[] {

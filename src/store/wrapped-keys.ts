@@ -1,8 +1,8 @@
 import { OperatorError } from '../errors.ts';
 import type { Durable, KeyPurpose, WrappedKey } from '../types.ts';
 import { bytesOfBytea } from './bytea-array.ts';
-import { demandOwner } from './ownership.ts';
 import type { Pool, Query } from './pool.ts';
+import { requireOwner } from './schema.ts';
 
 /**
  * An arbitrary number, the same in all versions. Nodes that make the vault at the same time take
@@ -142,7 +142,7 @@ export class WrappedKeyStore {
       const { rows: made } = await query('select name from standin.settings limit 1');
       if (made.length > 0) throw new OperatorError(KEYS_ARE_GONE);
       for (const key of keys) await insertKey(query, key);
-      await demandOwner(query);
+      await requireOwner(query);
       for (const [name, value] of settings) {
         await query('insert into standin.settings (name, value) values ($1, $2)', [name, value]);
       }

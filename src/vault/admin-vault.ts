@@ -1,13 +1,8 @@
 import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
-import { ApiKeyStore, ApiKeyUseStore } from '../store/api-keys.ts';
-import { ClientStore } from '../store/clients.ts';
-import { PolicyStore } from '../store/policies.ts';
-import type { Pool } from '../store/pool.ts';
-import { WrappedKeyStore } from '../store/wrapped-keys.ts';
 import { commandDeadline } from '../timeouts.ts';
 import { openPool } from './pools.ts';
-import type { Vault } from './vault.ts';
+import { tablesOver, type Vault } from './vault.ts';
 
 const ADMIN_CONNECTIONS = 2;
 
@@ -22,7 +17,7 @@ export class AdminVault {
     this.#vault = vault;
     if (url === undefined) return;
     const pool = openPool({ ...options, databaseUrl: url }, ADMIN_CONNECTIONS, vault.timeline);
-    this.#other = vaultOver(vault, pool);
+    this.#other = { ...vault, ...tablesOver(pool) };
   }
 
   /**
@@ -31,7 +26,7 @@ export class AdminVault {
    */
   readonly open = async (): Promise<Vault> => {
     if (this.#other === undefined) return this.#vault;
-    this.#isSame ??= demandSame(this.#vault, this.#other).catch((error) => {
+    this.#isSame ??= requireSame(this.#vault, this.#other).catch((error) => {
       this.#isSame = undefined;
       throw error;
     });
@@ -44,26 +39,11 @@ export class AdminVault {
   }
 }
 
-function vaultOver(vault: Vault, pool: Pool): Vault {
-  return {
-    ...vault,
-    pool,
-    wrappedKeys: new WrappedKeyStore(pool),
-    clients: new ClientStore(pool),
-    apiKeys: new ApiKeyStore(pool),
-    apiKeyUses: new ApiKeyUseStore(pool),
-    policies: new PolicyStore(pool),
-  };
-}
-
 /** Only the vault itself has the same wrapped keys. */
-async function demandSame(one: Vault, other: Vault): Promise<void> {
-  const deadlineMs = commandDeadline();
-  const [keys, others] = await Promise.all(
-    [one, other].map(({ wrappedKeys }) => wrappedKeys.list(deadlineMs)),
-  );
-  const wrapped = new Set(others!.map((key) => key.wrapped.toString('base64')));
-  if (keys!.some((key) => wrapped.has(key.wrapped.toString('base64')))) return;
+async function requireSame(one: Vault, other: Vault): Promise<void> {
+  const keysOf = async ({ wrappedKeys }: Vault) => await wrappedKeys.list(commandDeadline());
+  const [keys, others] = [await keysOf(one), await keysOf(other)];
+  if (keys.some((key) => others.some(({ wrapped }) => wrapped.equals(key.wrapped)))) return;
   throw new OperatorError(
     'ADMIN_DATABASE_URL leads to another vault than DATABASE_URL: set both to the same database.',
   );

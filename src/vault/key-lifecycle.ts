@@ -1,4 +1,5 @@
 import { type Kek, kekOf } from '../crypto/kek.ts';
+import type { PlainKey } from '../crypto/keyring.ts';
 import { newKeyBytes } from '../crypto/primitives.ts';
 import { OperatorError } from '../errors.ts';
 import { kekSourceOf } from '../kek/kek-source.ts';
@@ -151,8 +152,11 @@ export async function rewrapKeys(
     return await new WrappedKeyStore(pool).locked(commandDeadline(), async (locked) => {
       if (locked.keys.length === 0) throw new OperatorError(NO_KEYS);
       const pending = locked.keys.filter(({ kek_id: kekId }) => kekId !== kek.id);
-      if (pending.length > 0) await rewrap(locked, pending, { old, current, kek });
-      else if (!(old instanceof Error) && old.id === kek.id) throw sameKek(kek, current, target);
+      if (old instanceof Error && pending.length > 0) throw old;
+      if (!(old instanceof Error)) {
+        if (pending.length === 0 && old.id === kek.id) throw sameKek(kek, current, target);
+        await rewrap(locked, unwrap(pending, old, current), kek);
+      }
       return { kek_id: kek.id, keys: pending.length };
     });
   } finally {
@@ -162,19 +166,8 @@ export async function rewrapKeys(
 
 const NO_KEYS = 'The vault has no keys to wrap yet. Make them with: standin serve';
 
-interface Exchange {
-  readonly old: Kek | Error;
-  readonly current: KekSource;
-  readonly kek: Kek;
-}
-
-async function rewrap(
-  locked: LockedKeys,
-  pending: readonly WrappedKey[],
-  { old, current, kek }: Exchange,
-): Promise<void> {
-  if (old instanceof Error) throw old;
-  for (const { purpose, version, bytes } of unwrap(pending, old, current)) {
+async function rewrap(locked: LockedKeys, opened: readonly PlainKey[], kek: Kek): Promise<void> {
+  for (const { purpose, version, bytes } of opened) {
     const key = wrap(kek, purpose, version, bytes);
     // A key that does not unwrap is lost for ever, so each one is checked before it is stored.
     if (!kek.unwrap(purpose, version, key.wrapped)?.equals(bytes)) {

@@ -1,4 +1,4 @@
-import { type Kek, kekOf } from '../crypto/kek.ts';
+import { kekOf } from '../crypto/kek.ts';
 import type { PlainKey } from '../crypto/keyring.ts';
 import { InternalError, type InternalReason, OperatorError, Unavailable } from '../errors.ts';
 import type { KekSource } from '../kek/source.ts';
@@ -36,22 +36,16 @@ class KeysDiffer extends OperatorError {}
  * The primary is never retired, so its row was lost: deleted, or missing on a promoted standby. Its
  * records cannot be opened once the last process that has the key ends.
  */
-class PrimaryVersionGone extends KeysDiffer {
-  constructor(version: number) {
-    super(
-      `Version ${version} of the dek key, the primary, is gone from standin.keyring. Restore its row from a backup. Until then this process does not tokenize, and it may be the last one that can open the records of that version. If you restored an older database on purpose, restart the service.`,
-    );
-  }
-}
+const primaryGone = (version: number) =>
+  new KeysDiffer(
+    `Version ${version} of the dek key, the primary, is gone from standin.keyring. Restore its row from a backup. Until then this process does not tokenize, and it may be the last one that can open the records of that version. If you restored an older database on purpose, restart the service.`,
+  );
 
 /** A version has one key for ever: this database is a different vault, or an older copy of it. */
-class KeyReplaced extends KeysDiffer {
-  constructor(version: number) {
-    super(
-      `Version ${version} of the dek key in standin.keyring is not the key that this process has for it. Until a restart this process does not tokenize. Before you restart it, make sure that DATABASE_URL leads to the right database: this process may be the last one that can open the records of that key.`,
-    );
-  }
-}
+const keyReplaced = (version: number) =>
+  new KeysDiffer(
+    `Version ${version} of the dek key in standin.keyring is not the key that this process has for it. Until a restart this process does not tokenize. Before you restart it, make sure that DATABASE_URL leads to the right database: this process may be the last one that can open the records of that key.`,
+  );
 
 /** A failed unwrap. It is not repeated before `untilMs` unless the rows change. */
 interface Backoff {
@@ -179,7 +173,7 @@ export class KeyringFollower {
   /** @throws OperatorError when the key of a row is unknown and cannot be unwrapped */
   async #keysOf(deks: readonly WrappedKey[]): Promise<readonly PlainKey[]> {
     const primary = this.#durableVersion;
-    if (deks.every(({ version }) => version < primary)) throw new PrimaryVersionGone(primary);
+    if (deks.every(({ version }) => version < primary)) throw primaryGone(primary);
     const changed = this.#changed(deks);
     if (changed.length > 0) await this.#unwrap(changed);
     else this.#backoff = undefined;
@@ -199,17 +193,17 @@ export class KeyringFollower {
     const last = this.#backoff?.rows === rows ? this.#backoff : undefined;
     if (last !== undefined && monotonicMs() < last.untilMs) return;
     try {
-      const kek: Kek = kekOf(await this.#source.read());
+      const kek = kekOf(await this.#source.read());
       for (const row of changed) {
         const [key] = unwrap([row], kek, this.#source);
         const known = this.#known.get(row.version);
         const isOther = known?.bytes.equals(key!.bytes) === false;
-        if (isOther && row.version <= this.#durableVersion) throw new KeyReplaced(row.version);
+        if (isOther && row.version <= this.#durableVersion) throw keyReplaced(row.version);
         this.#known.set(row.version, key!);
       }
       this.#backoff = undefined;
     } catch (error) {
-      if (error instanceof KeyReplaced) throw error;
+      if (error instanceof KeysDiffer) throw error;
       const pauseMs = Math.min(LONGEST_PAUSE_MS, last ? 2 * last.pauseMs : FIRST_PAUSE_MS);
       this.#backoff = { rows, error, pauseMs, untilMs: monotonicMs() + pauseMs };
     }

@@ -5,13 +5,6 @@ import { databaseHosts } from '../store/hosts.ts';
 import { Pool } from '../store/pool.ts';
 import { PrimaryFinder, Timeline } from '../store/primary.ts';
 
-export interface VitalPools {
-  /** For /health only, which reads no table. */
-  readonly health: Pool;
-  /** For API keys, the keyring and checks of server settings. */
-  readonly keys: Pool;
-}
-
 export const HEALTH_CONNECTIONS = 1;
 export const KEYS_CONNECTIONS = 1;
 /** For expiry, counts, the console, metrics and last uses. Commands get as many. */

@@ -3,14 +3,13 @@ import { openedTwice } from '../embedded/owner.ts';
 import { OperatorError } from '../errors.ts';
 import { isNamed, kekSourceOf, readAhead } from '../kek/kek-source.ts';
 import type { VaultOptions } from '../options.ts';
-import { ApiKeyStore, ApiKeyUseStore } from '../store/api-keys.ts';
+import { ApiKeyStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
-import { demandNothingForeign } from '../store/ownership.ts';
 import { PolicyStore } from '../store/policies.ts';
 import type { Pool } from '../store/pool.ts';
 import { Timeline } from '../store/primary.ts';
 import { grantRights, type RolePurpose } from '../store/rights.ts';
-import { demandNewest, distribute, migrate } from '../store/schema.ts';
+import { distribute, migrate, requireNewest, requireNothingForeign } from '../store/schema.ts';
 import { type ServerFacts, serverFacts } from '../store/server.ts';
 import { WrappedKeyStore } from '../store/wrapped-keys.ts';
 import { commandDeadline, migrationDeadline, openDeadline } from '../timeouts.ts';
@@ -21,7 +20,6 @@ import {
   HOUSEKEEPING_CONNECTIONS,
   KEYS_CONNECTIONS,
   openPool,
-  type VitalPools,
 } from './pools.ts';
 
 export interface SchemaChanges {
@@ -37,18 +35,28 @@ export interface GrantedRole {
   readonly purpose: RolePurpose;
 }
 
-export interface Vault {
-  /** For commands and housekeeping. */
-  readonly pool: Pool;
+/** The tables of a vault, over these connections. */
+export function tablesOver(pool: Pool) {
+  return {
+    pool,
+    wrappedKeys: new WrappedKeyStore(pool),
+    clients: new ClientStore(pool),
+    apiKeys: new ApiKeyStore(pool),
+    policies: new PolicyStore(pool),
+  };
+}
+
+/** Its pool is for commands and housekeeping. */
+export interface Vault extends Readonly<ReturnType<typeof tablesOver>> {
   /** Connections that housekeeping never uses. */
-  readonly vital: VitalPools;
+  readonly vital: {
+    /** For /health only, which reads no table. */
+    readonly health: Pool;
+    /** For API keys, the keyring and checks of server settings. */
+    readonly keys: Pool;
+  };
   readonly timeline: Timeline;
   readonly keyring: Keyring;
-  readonly clients: ClientStore;
-  readonly apiKeys: ApiKeyStore;
-  readonly apiKeyUses: ApiKeyUseStore;
-  readonly policies: PolicyStore;
-  readonly wrappedKeys: WrappedKeyStore;
   /** For the vault threads, which have keyrings of their own. */
   readonly plainKeys: readonly OpenedKey[];
   readonly schemaChanges: SchemaChanges;
@@ -72,43 +80,22 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
     const problems = serverProblems(await serverFacts(pool, byMs), options);
     if (problems.length > 0) throw new OperatorError(...problems);
     const schemaChanges = await bringUp(pool);
-    const keys = new WrappedKeyStore(pool);
-    const { token_suffix: tokenSuffix } = options;
-    const plainKeys = await openKeys(keys, source, tokenSuffix, commandDeadline());
-    return vaultOn(options, pool, timeline, plainKeys, schemaChanges);
+    const tables = tablesOver(pool);
+    const { token_suffix: suffix } = options;
+    const plainKeys = await openKeys(tables.wrappedKeys, source, suffix, commandDeadline());
+    const vital = {
+      health: openPool(options, HEALTH_CONNECTIONS, timeline),
+      keys: openPool(options, KEYS_CONNECTIONS, timeline),
+    };
+    const close = async () => {
+      await Promise.all([pool.end(), vital.health.end(), vital.keys.end()]);
+    };
+    const keyring = new Keyring(plainKeys);
+    return { ...tables, vital, timeline, keyring, plainKeys, schemaChanges, close };
   } catch (error) {
     await pool.end();
     throw error;
   }
-}
-
-function vaultOn(
-  options: VaultOptions,
-  pool: Pool,
-  timeline: Timeline,
-  plainKeys: readonly OpenedKey[],
-  schemaChanges: SchemaChanges,
-): Vault {
-  const vital = {
-    health: openPool(options, HEALTH_CONNECTIONS, timeline),
-    keys: openPool(options, KEYS_CONNECTIONS, timeline),
-  };
-  return {
-    pool,
-    vital,
-    timeline,
-    keyring: new Keyring(plainKeys),
-    plainKeys,
-    wrappedKeys: new WrappedKeyStore(pool),
-    clients: new ClientStore(pool),
-    apiKeys: new ApiKeyStore(pool),
-    apiKeyUses: new ApiKeyUseStore(pool),
-    policies: new PolicyStore(pool),
-    schemaChanges,
-    async close() {
-      await Promise.all([pool.end(), vital.health.end(), vital.keys.end()]);
-    },
-  };
 }
 
 /**
@@ -127,7 +114,7 @@ export async function migrateVault(
     for (const { role, purpose } of roles)
       grants.push(...(await grantRights(pool, role, purpose, commandDeadline())));
     return await pool.durably(commandDeadline(), async (query) => {
-      await demandNewest(query);
+      await requireNewest(query);
       return { ...changes, grants };
     });
   } finally {
@@ -137,7 +124,7 @@ export async function migrateVault(
 
 async function bringUp(pool: Pool): Promise<SchemaChanges> {
   const applied = await migrate(pool, migrationDeadline());
-  await demandNothingForeign(pool.queryUntil(commandDeadline()));
+  await requireNothingForeign(pool.queryUntil(commandDeadline()));
   return { applied, distributed: await distribute(pool, commandDeadline()) };
 }
 

@@ -1,48 +1,40 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { parseKekSettings } from '../../src/config/kek.ts';
 import { kekTransit } from '../../src/kek/transit.ts';
 import type { Changes } from '../support/kek.ts';
-import { newPlace, runCli, startService } from '../support/service.ts';
+import { actsOn, ownPlace } from '../support/own.ts';
+import { startService } from '../support/service.ts';
 import { OpenBao, openbao, TransitStandIn } from '../support/transit.ts';
 
 describe.skipIf(openbao === undefined)('a real OpenBao', () => {
   let bao: OpenBao;
-  let folder: string;
   let file: string;
   let token: string;
   beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'standin-bao-'));
+    const folder = mkdtempSync(join(tmpdir(), 'standin-bao-'));
     file = join(folder, 'kek.encrypted');
     bao = await OpenBao.start();
     await bao.call('POST', 'transit/keys/standin', {});
     const made = await bao.call('POST', 'transit/datakey/wrapped/standin', {});
     writeFileSync(file, made.data.ciphertext);
     token = await bao.limitedToken('standin');
-  });
-  afterAll(() => {
-    bao.stop();
-    rmSync(folder, { recursive: true, force: true });
+    return () => {
+      bao.stop();
+      rmSync(folder, { recursive: true, force: true });
+    };
   });
 
   test('gives the KEK to a token that may only decrypt, also after its key was rotated', async () => {
-    const place = await newPlace('embedded');
-    const env = {
-      KEK_FILE: file,
-      KEK_TRANSIT_URL: bao.url,
-      KEK_TRANSIT_KEY: 'standin',
-      VAULT_TOKEN: token,
-    };
+    const place = await ownPlace('embedded');
+    const transit = { KEK_TRANSIT_URL: bao.url, KEK_TRANSIT_KEY: 'standin' };
+    const env = { KEK_FILE: file, ...transit, VAULT_TOKEN: token };
     await (await startService(place, env)).stop();
     await bao.call('POST', 'transit/keys/standin/rotate', {});
-    const { code, stdout } = await runCli(['doctor'], place, env);
-    expect({ code, opened: stdout.includes('opens all 4 keys') }).toEqual({
-      code: 0,
-      opened: true,
-    });
-    place.remove();
+    const { code, stdout } = await actsOn(place).run('doctor', env);
+    expect([code, stdout]).toEqual([0, expect.stringContaining('opens all 4 keys')]);
   });
 
   /** What the transit source says of a failure, without the address. */

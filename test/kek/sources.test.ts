@@ -4,13 +4,16 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Fault } from '../support/cloud.ts';
 import { AwsStandIn, AzureStandIn, GoogleStandIn } from '../support/clouds.ts';
 import { type Changes, KEK, KekFixture, PATIENT, problemOf } from '../support/kek.ts';
+import { ownPlace } from '../support/own.ts';
 import { freePort } from '../support/processes.ts';
-import { newPlace, runCli, startService } from '../support/service.ts';
+import { runCli, startService } from '../support/service.ts';
 import { hasOpenssl } from '../support/tls.ts';
 import { TransitStandIn } from '../support/transit.ts';
 
 const HEX = KEK.toString('hex');
 const fixture = new KekFixture();
+
+const NO_VERSION = '0'.repeat(32);
 
 const SOURCES = [
   {
@@ -53,9 +56,7 @@ const SOURCES = [
   {
     name: 'Azure Key Vault',
     StandIn: AzureStandIn,
-    elsewhere: (url: string): Changes => ({
-      KEK_AZURE_KEY_ID: `${url}/keys/kek/${'0'.repeat(32)}`,
-    }),
+    elsewhere: (url: string): Changes => ({ KEK_AZURE_KEY_ID: `${url}/keys/kek/${NO_VERSION}` }),
     failure: [503],
     refusals: [
       [401, 'Unauthorized', /check AZURE_TENANT_ID, which must be the tenant of the vault/],
@@ -100,11 +101,8 @@ describe.skipIf(!hasOpenssl).each(SOURCES)('$name', (source) => {
     const inHex = service.encrypt(Buffer.from(`${HEX}\n`));
     const base64 = inHex.toString('base64');
     const lines = [base64.replaceAll(/.{64}/g, '$&\r\n'), `${base64}\n`];
-    for (const content of [
-      service.encrypt(KEK),
-      inHex,
-      ...(StandIn === TransitStandIn ? [] : lines),
-    ]) {
+    const others = StandIn === TransitStandIn ? [] : lines;
+    for (const content of [service.encrypt(KEK), inHex, ...others]) {
       writeFileSync(fixture.file, content);
       expect(await fixture.sourceOf(service.environment).read()).toEqual(KEK);
     }
@@ -129,9 +127,8 @@ describe.skipIf(!hasOpenssl).each(SOURCES)('$name', (source) => {
   test('no response is an error when the time is up', async () => {
     const timeouts = { attemptMs: 300, totalMs: 1_000 };
     service.fail(service.path, ...(Array(5).fill('be silent') as Fault[]));
-    expect(await problemWith({}, timeouts)).toMatch(
-      /\((TimeoutError|AbortError|no response in time)/,
-    );
+    const late = /\((TimeoutError|AbortError|no response in time)/;
+    expect(await problemWith({}, timeouts)).toMatch(late);
     const inThread = problemOf(fixture.sourceOf(service.environment, timeouts, true));
     expect(await inThread).toMatch(/did not respond within 1 s|TimeoutError|in time/);
   });
@@ -179,16 +176,16 @@ describe.skipIf(!hasOpenssl).each(SOURCES)('$name', (source) => {
   );
 
   test('the program asks once a start, and doctor names the source and its problem', async () => {
-    const place = await newPlace('embedded');
+    const place = await ownPlace('embedded');
     const settings = { KEK_FILE: fixture.file, ...service.environment };
     const env = { NODE_EXTRA_CA_CERTS: fixture.ca };
     // In `.env`, also the settings that only the library of a cloud reads.
     const lines = Object.entries(settings).map(([name, text]) => `${name}=${text}\n`);
     writeFileSync(join(place.folder, '.env'), lines.join(''));
     const started = await startService(place, env);
-    const decryptions = service.asked.filter(({ method, path }) => {
-      return method === 'POST' && path.includes(service.path);
-    });
+    const decryptions = service.asked.filter(
+      ({ method, path }) => method === 'POST' && path.includes(service.path),
+    );
     expect(decryptions).toHaveLength(1);
     await started.stop();
     expect(started.output()).not.toMatch(/a-secret|s\.test-token/);
@@ -196,6 +193,5 @@ describe.skipIf(!hasOpenssl).each(SOURCES)('$name', (source) => {
     expect(await doctor()).toContain(`${fixture.sourceOf(settings, PATIENT, true).place} (`);
     service.fail(service.path, service.error(403, 'AccessDeniedException'));
     expect(await doctor()).toMatch(new RegExp(`^PROBLEM +key-encryption key: ${name}`, 'm'));
-    place.remove();
   });
 });

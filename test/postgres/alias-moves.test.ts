@@ -1,50 +1,33 @@
-import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { Keyring } from '../../src/crypto/keyring.ts';
-import { scopeOf } from '../../src/crypto/scope.ts';
-import { drawToken } from '../../src/shape/token.ts';
+import { hexOf } from '../../src/store/record-walk.ts';
 import type { Value } from '../../src/types.ts';
+import { actsOn } from '../support/own.ts';
+import { drawn, pairsFile } from '../support/pairs.ts';
 import {
   call,
   createClient,
   endOf,
   kinds,
   makeRole,
-  type Place,
-  runCli,
   runJson,
   servedVault,
   spawnCli,
 } from '../support/service.ts';
-import { detokenizeAll, openedVault, sql, tokenizeAll } from '../support/vault.ts';
+import { detokenizeAll, openedVault, tokenizeAll } from '../support/vault.ts';
 
-/** A token that the vault would draw for a value, from this draw on. */
-function drawn(keyring: Keyring, value: string, from = 0, space = ''): string {
-  const { draws } = keyring.deterministicDraws(value as Value, scopeOf('text', space));
-  return drawToken(value as Value, 'tok', draws, from)!.token;
-}
-
-let files = 0;
-
-function fileOf({ folder }: Place, pairs: readonly object[]): string {
-  const path = join(folder, `moves-${++files}.ndjson`);
-  writeFileSync(path, pairs.map((pair) => `${JSON.stringify(pair)}\n`).join(''));
-  return path;
-}
+const NEW = { imported: 1, rejected: 0, detokenize_only: 0 };
 
 describe.each(kinds())('an alias in the way of an imported token, on the %s database', (kind) => {
   const at = servedVault(kind);
 
+  const acts = () => actsOn(at.place, at.service);
+  const json = (command: string) => acts().json(command);
   const importPairs = (pairs: readonly object[], ...options: string[]) =>
-    runJson(at.place, 'import', fileOf(at.place, pairs), ...options);
+    acts().json(['import', pairsFile(at.place, pairs), ...options]);
   const keyring = () => openedVault(at.place).keyring();
-  const tokenOf = async (value: string) =>
-    (await call(at.service, 'tokenize', { value })).body.data.value;
-  const restored = async (token: string) => {
-    const { status, body } = await call(at.service, 'detokenize', { token });
-    return status === 200 ? body.data.token : status;
-  };
+  const tokenOf = async (value: string) => (await acts().tokenized({ value })).value;
+  const restored = async (token: string) => (await acts().restored({ token })).token;
 
   test('moves: its value keeps its token, and the imported one opens to its own value', async () => {
     const keys = await keyring();
@@ -55,20 +38,18 @@ describe.each(kinds())('an alias in the way of an imported token, on the %s data
       { token: second, value: 'eve@example.com' },
     ];
     for (const options of [['--dry-run'], []])
-      expect(await importPairs(pairs, ...options)).toMatchObject({
-        ...{ imported: 2, rejected: 0, detokenize_only: 0 },
-      });
+      expect(await importPairs(pairs, ...options)).toMatchObject({ ...NEW, imported: 2 });
     expect(await importPairs(pairs)).toMatchObject({ already_known: 2, detokenize_only: 0 });
     const all = [{ token: 'ann_tok', value: 'ann@example.com' }, ...pairs];
     for (const { token, value } of all) {
       expect(await tokenOf(value)).toBe(token);
       expect(await restored(token!)).toBe(value);
     }
-    await runJson(at.place, 'keyring', 'rotate');
-    expect(await runJson(at.place, 'keyring', 'reseal')).toMatchObject({ bad: 0 });
+    await json('keyring rotate');
+    expect(await json('keyring reseal')).toMatchObject({ bad: 0 });
     for (const { token, value } of all) expect(await tokenOf(value)).toBe(token);
     // A forgotten value comes back under its token, past both moves.
-    await runJson(at.place, 'forget', 'ann_tok', '--yes');
+    await json('forget ann_tok --yes');
     expect(await tokenOf('ann@example.com')).toBe('ann_tok');
   });
 
@@ -78,22 +59,21 @@ describe.each(kinds())('an alias in the way of an imported token, on the %s data
     const { api_key: apiKey } = await createClient(at.place, '--space', space);
     await importPairs([{ token: 'ann2_tok', value, space }]);
     const token = drawn(await keyring(), value, 0, space);
-    expect(await importPairs([{ token, value: 'bob@example.com', space }])).toMatchObject({
-      ...{ imported: 1, rejected: 0, detokenize_only: 0 },
-    });
+    const pairs = [{ token, value: 'bob@example.com', space }];
+    expect(await importPairs(pairs)).toMatchObject(NEW);
     const values = { led: value, own: 'bob@example.com' };
-    const { body } = await call(at.service, 'tokenize', values, apiKey);
-    expect(body.data).toEqual({ led: 'ann2_tok', own: token });
+    const ofTenant = actsOn(at.place, { ...at.service, api_key: apiKey });
+    expect(await ofTenant.tokenized(values)).toEqual({ led: 'ann2_tok', own: token });
   });
 
   test('stays when its value was forgotten, and the import says so', async () => {
     const keys = await keyring();
     const value = 'gus@example.com';
     await importPairs([{ token: 'gus_tok', value }]);
-    await runJson(at.place, 'forget', 'gus_tok', '--yes');
-    const file = fileOf(at.place, [{ token: drawn(keys, value), value: 'hal@example.com' }]);
+    await json('forget gus_tok --yes');
+    const file = pairsFile(at.place, [{ token: drawn(keys, value), value: 'hal@example.com' }]);
     for (const options of [['--dry-run'], []]) {
-      const { code, stderr } = await runCli(['import', file, ...options], at.place);
+      const { code, stderr } = await acts().run(['import', file, ...options]);
       expect([code, stderr]).toEqual([1, expect.stringContaining('that it cannot read')]);
     }
     expect(await tokenOf(value)).toBe('gus_tok');
@@ -133,13 +113,13 @@ describe.each(kinds())('an alias in the way of an imported token, on the %s data
     const keys = await keyring();
     await importPairs([{ token: 'leo_tok', value: 'leo@example.com' }]);
     const { name, url } = await makeRole(at.place);
-    await runJson(at.place, 'migrate', '--grant-to', name);
+    await json(`migrate --grant-to ${name}`);
     const pair = { token: drawn(keys, 'leo@example.com'), value: 'mia@example.com' };
-    const importing = ['import', fileOf(at.place, [pair])];
-    const { code, stderr } = await runCli(importing, at.place, { DATABASE_URL: url });
+    const importing = `import ${pairsFile(at.place, [pair])}`;
+    const { code, stderr } = await acts().run(importing, { DATABASE_URL: url });
     expect([code, stderr]).toEqual([1, expect.stringContaining('may not move aliases')]);
     expect(await tokenOf('leo@example.com')).toBe('leo_tok');
-    expect(await restored(pair.token)).toBe(400);
+    expect((await call(at.service, 'detokenize', { token: pair.token })).status).toBe(400);
   });
 
   test('moves under two imports, tokenizes, rotations and kills at once: nothing has two tokens', async () => {
@@ -149,7 +129,7 @@ describe.each(kinds())('an alias in the way of an imported token, on the %s data
     await importPairs(values.map((value, i) => ({ token: tokens[i], value })));
     const inWay = values.map((value) => drawn(keys, value));
     const rival = (name: string) =>
-      fileOf(
+      pairsFile(
         at.place,
         inWay.map((token, i) => ({ token, value: `${name} ${kind} ${i}` })),
       );
@@ -161,9 +141,8 @@ describe.each(kinds())('an alias in the way of an imported token, on the %s data
       // Not for ever: each reseal makes the imports read the aliases again.
       for (let rotated = 0; rotated < 3; rotated++) {
         await runJson(at.place, 'keyring', 'rotate');
-        const { code, stderr } = await runCli(['keyring', 'reseal'], at.place);
         // An import may seal with the version before.
-        expect(code, stderr).toBe(0);
+        await runJson(at.place, 'keyring', 'reseal');
       }
     })();
     const importing = ['one', 'two'].map(async (name, i) => {
@@ -193,22 +172,18 @@ describe.each(kinds())('an alias in the way of an imported token, on the %s data
     expect(await tokenizeAll(at.service, restoredValues)).toEqual(inWay);
     expect(await tokenizeAll(at.service, values)).toEqual(tokens);
     expect(await detokenizeAll(at.service, tokens)).toEqual(values);
-    expect(await runJson(at.place, 'verify')).toMatchObject({ bad: 0 });
+    expect(await json('verify')).toMatchObject({ bad: 0 });
 
     /** How many of the aliases have given their place away, as far as rows tell. */
     async function moved(): Promise<number> {
-      const places = inWay.map((token) => hex(keys.tokenFingerprint(token as never)));
+      const places = inWay.map((token) => hexOf(keys.tokenFingerprint(token)));
       const own = values.map((value) =>
-        hex(keys.deterministicDraws(value as Value).value_fingerprint),
+        hexOf(keys.deterministicDraws(value as Value).value_fingerprint as never),
       );
       const text = `select count(*)::int as moved from standin.records
         join unnest($1::uuid[], $2::uuid[]) as alias (token, value) on token_fingerprint = token
         where value_fingerprint <> value`;
-      return (await sql(at.place, text, [places, own]))[0]!.moved;
+      return (await acts().sql(text, [places, own]))[0]!.moved;
     }
   });
 });
-
-function hex(fingerprint: string): string {
-  return Buffer.from(fingerprint, 'latin1').toString('hex');
-}

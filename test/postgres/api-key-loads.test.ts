@@ -1,267 +1,225 @@
-import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { ApiKeyUses } from '../../src/access/api-key-uses.ts';
 import { Authenticator } from '../../src/access/authenticator.ts';
 import { createFirstClient } from '../../src/access/clients.ts';
 import { IssuerKeys } from '../../src/access/issuer-keys.ts';
 import { JwtVerifier } from '../../src/access/jwt-verifier.ts';
 import { newApiKey, randomHex } from '../../src/crypto/api-key.ts';
-import { Keyring } from '../../src/crypto/keyring.ts';
 import { CallerError } from '../../src/errors.ts';
-import { ApiKeyStore, ApiKeyUseStore } from '../../src/store/api-keys.ts';
+import { ApiKeyStore } from '../../src/store/api-keys.ts';
 import { KeyringFollower } from '../../src/vault/keyring-follower.ts';
 import { openKeys, primaryVersionOf } from '../../src/vault/open-keys.ts';
-import { openVault, type Vault } from '../../src/vault/vault.ts';
+import { openVault } from '../../src/vault/vault.ts';
 import { AUDIENCE, IssuerStandIn, SUBJECT } from '../support/issuer.ts';
-import { query } from '../support/postgres.ts';
-import {
-  createClient,
-  kinds,
-  makeVault,
-  newPlace,
-  type Place,
-  runCli,
-  runJson,
-  startService,
-} from '../support/service.ts';
-import { openedVault, soon } from '../support/vault.ts';
+import { actsOn, ownPlace, ownService } from '../support/own.ts';
+import { createClient, kinds, makeVault, type Place, runCli } from '../support/service.ts';
+import { openedVault, soon, sql } from '../support/vault.ts';
 
 /** Reads of clients, API keys and keys that meet writes of others, or each other. */
 let place: Place;
-let url: string;
-beforeEach(async () => {
-  place = await newPlace('server');
-  url = place.env.DATABASE_URL!;
-});
-afterEach(() => {
+beforeEach(() => () => {
   vi.restoreAllMocks();
   vi.useRealTimers();
-  place.remove();
 });
 
-/** A store whose next answers of `method` come when the test lets them. */
-function heldBack<Store extends object, Name extends keyof Store>(
-  store: Store,
-  method: Name,
-): { readonly read: () => Promise<void>; readonly release: () => void } {
+/** The next call of `method` reads at once, and gives the result when the test lets it. */
+function heldBack<Store extends object, Name extends keyof Store>(store: Store, method: Name) {
   const original = store[method] as (...args: unknown[]) => Promise<unknown>;
   let release = () => {};
-  let read: Promise<unknown> = Promise.resolve();
   const held = new Promise<void>((resolve) => {
     release = resolve;
   });
-  vi.spyOn(store, method as never).mockImplementationOnce((async (...args: unknown[]) => {
-    const answer = original.apply(store, args);
-    read = answer;
+  let read: Promise<unknown> | undefined;
+  const hold = async (...args: unknown[]) => {
+    read = original.apply(store, args);
     await held;
-    return answer;
-  }) as never);
-  return { read: async () => void (await read), release };
+    return read;
+  };
+  vi.spyOn(store, method as never).mockImplementationOnce(hold as never);
+  const isRead = async () => {
+    await vi.waitFor(() => expect(read).toBeDefined());
+    await read;
+  };
+  return { isRead, release: () => release() };
 }
 
-interface Opened {
-  readonly authenticator: Authenticator;
-  readonly apiKeys: ApiKeyStore;
-  readonly uses: ApiKeyUses;
-  /** Makes one, with or without a client of its own, as another process does. */
-  issue(): Promise<{ readonly header: string; readonly api_key_id: string }>;
+interface Issued {
+  readonly header: string;
+  readonly api_key_id: string;
 }
 
 /** @param issuer its JWTs are accepted, too */
-async function open(issuer?: IssuerStandIn): Promise<Opened> {
+async function open(issuer?: IssuerStandIn) {
   await makeVault(place);
   await createClient(place);
-  const { pool, keys, source } = openedVault(place);
-  const keyring = new Keyring(await openKeys(keys, source, 'tok', soon()));
+  const { pool, keyring: current } = openedVault(place);
+  const keyring = await current();
   const apiKeys = new ApiKeyStore(pool);
-  const uses = new ApiKeyUses(new ApiKeyUseStore(pool));
-  const options = {
-    issuer: issuer?.url ?? '',
-    audience: AUDIENCE,
-    claim: 'sub',
-    jwksUrl: undefined,
-  };
+  const uses = new ApiKeyUses(apiKeys);
+  const url = issuer?.url ?? '';
+  const options = { issuer: url, audience: AUDIENCE, claim: 'sub', jwksUrl: undefined };
   const digestOf = (jwt: string) => keyring.apiKeyDigest(jwt);
   const jwt = issuer && new JwtVerifier(options, new IssuerKeys(options, () => {}), digestOf);
   const authenticator = new Authenticator(apiKeys, keyring, uses, jwt);
   onTestFinished(() => authenticator.stop());
-  const issue = async () => {
+  /** Makes an API key with a client of its own, as another process does. */
+  const issue = async (): Promise<Issued> => {
     const apiKey = newApiKey();
-    const clientId = `c_${randomHex(6)}`;
     const apiKeyId = `k_${randomHex(6)}`;
-    const digest = Buffer.from(keyring.apiKeyDigest(apiKey), 'latin1');
-    await query(
-      url,
-      `with made as (insert into standin.clients (client_id, name, token_mode)
+    const text = `with made as (insert into standin.clients (client_id, name, token_mode)
          values ($1, 'x', 'random') returning client_id)
        insert into standin.api_keys (api_key_id, client_id, digest)
-         select $2, client_id, $3 from made`,
-      [clientId, apiKeyId, digest],
-    );
+         select $2, client_id, $3 from made`;
+    const digest = Buffer.from(keyring.apiKeyDigest(apiKey), 'latin1');
+    await sql(place, text, [`c_${randomHex(6)}`, apiKeyId, digest]);
     return { header: `Bearer ${apiKey}`, api_key_id: apiKeyId };
   };
-  return { authenticator, apiKeys, uses, issue };
+  // Also where it throws at once.
+  const admitted = async (header: string) => authenticator.authenticate(header);
+  const expectRefused = (header: string) =>
+    expect(admitted(header)).rejects.toBeInstanceOf(CallerError);
+  /** Loads the copy in memory, which from then on grows old. */
+  const loadOnce = async () => {
+    await authenticator.start();
+    authenticator.stop();
+  };
+  return { authenticator, apiKeys, uses, issue, admitted, expectRefused, loadOnce };
 }
 
-/** As if so much time had gone by for the copy in memory. */
-function passTime(lengthMs: number): void {
+/** As if 5 s had gone by for the copy in memory, which is believed for 4 s. */
+function passTime(): void {
   const now = performance.now.bind(performance);
-  vi.spyOn(performance, 'now').mockImplementation(() => now() + lengthMs);
+  vi.spyOn(performance, 'now').mockImplementation(() => now() + 5_000);
 }
 
-const revoke = (apiKeyId: string) =>
-  query(url, 'update standin.api_keys set revoked_at = now() where api_key_id = $1', [apiKeyId]);
+const revoke = ({ api_key_id: id }: Issued) =>
+  sql(place, 'update standin.api_keys set revoked_at = now() where api_key_id = $1', [id]);
 
-/** Also where it throws at once. */
-const admitted = async ({ authenticator }: Opened, header: string) =>
-  authenticator.authenticate(header);
+describe.skipIf(!kinds().includes('server'))('on a server', () => {
+  beforeEach(async () => {
+    place = await ownPlace('server');
+  });
 
-describe.skipIf(!kinds().includes('server'))('API keys in memory', () => {
   test('clients that are made meanwhile fail no load and no start', async () => {
-    const opened = await open();
+    const { authenticator, issue } = await open();
     let isOver = false;
-    const made = Promise.all(
-      [1, 2, 3].map(async () => {
-        while (!isOver) await opened.issue();
-      }),
-    );
-    for (let load = 0; load < 150; load++) await opened.authenticator.start();
-    for (let start = 0; start < 2; start++) await (await startService(place)).stop();
+    const making = async () => {
+      while (!isOver) await issue();
+    };
+    const made = Promise.all([making(), making(), making()]);
+    for (let load = 0; load < 150; load++) await authenticator.start();
+    for (let start = 0; start < 2; start++) await (await ownService(place)).stop();
     isOver = true;
     await made;
   });
 
-  test('one that is unknown costs a look for it, not one at all of them; one made just now is found', async () => {
-    const opened = await open();
-    await opened.authenticator.start();
-    const { header } = await opened.issue();
-    const all = vi.spyOn(opened.apiKeys, 'listLive');
-    const some = vi.spyOn(opened.apiKeys, 'findLive');
-    const strangers = Array.from({ length: 500 }, () => admitted(opened, `Bearer ${newApiKey()}`));
-    const caller = await admitted(opened, header);
-    expect(caller.client.token_mode).toBe('random');
+  test('an unknown API key costs a read of this one, not of all; one made just now is found', async () => {
+    const { authenticator, apiKeys, issue, admitted } = await open();
+    await authenticator.start();
+    const { header } = await issue();
+    const [all, some] = [vi.spyOn(apiKeys, 'listLive'), vi.spyOn(apiKeys, 'findLive')];
+    const strangers = Array.from({ length: 500 }, () => admitted(`Bearer ${newApiKey()}`));
+    expect(await admitted(header)).toMatchObject({ client: { token_mode: 'random' } });
     const ends = await Promise.allSettled(strangers);
     expect(ends.every(({ status }) => status === 'rejected')).toBe(true);
     expect(some.mock.calls.length).toBeLessThanOrEqual(2);
     // Those that the timer brings.
     expect(all.mock.calls.length).toBeLessThanOrEqual(2);
-    expect(opened.authenticator.authenticate(header)).not.toBeInstanceOf(Promise);
+    expect(authenticator.authenticate(header)).not.toBeInstanceOf(Promise);
     some.mockClear();
-    await expect(admitted(opened, `Bearer ${newApiKey()}`)).rejects.toThrow();
+    await expect(admitted(`Bearer ${newApiKey()}`)).rejects.toThrow();
     expect(some.mock.calls.map(([digests]) => digests.length)).toEqual([1]);
   });
 
-  test('a copy that is older than 4 s is not believed, also for a header that was seen', async () => {
-    const opened = await open();
-    const { header, api_key_id: apiKeyId } = await opened.issue();
-    await opened.authenticator.start();
-    for (let i = 0; i < 2; i++)
-      expect(opened.authenticator.authenticate(header)).toMatchObject({ api_key_id: apiKeyId });
-    opened.authenticator.stop();
-    await revoke(apiKeyId);
-    passTime(5_000);
-    await expect(admitted(opened, header)).rejects.toThrow(CallerError);
+  test('an API key is not believed longer than its copy: older than 4 s, from before a suspend, beyond its end', async () => {
+    const { authenticator, issue, loadOnce, expectRefused } = await open();
+    const [old, suspended, ending] = [await issue(), await issue(), await issue()];
+    const expiresAt = new Date(Date.now() + 3_600_000);
+    const expire = 'update standin.api_keys set expires_at = $2 where api_key_id = $1';
+    await sql(place, expire, [ending.api_key_id, expiresAt]);
+    await loadOnce();
+    // Twice: a header that was seen before is no exception.
+    for (const { header, api_key_id: id } of [old, suspended, ending, old])
+      expect(authenticator.authenticate(header)).toMatchObject({ api_key_id: id });
+    await revoke(old);
+    passTime();
+    await expectRefused(old.header);
+    vi.restoreAllMocks();
+    await loadOnce();
+    await revoke(suspended);
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 5_000 });
+    await expectRefused(suspended.header);
+    vi.setSystemTime(expiresAt);
+    await expectRefused(ending.header);
   });
 
   test('a slow load that ends after a later one does not take a revocation back', async () => {
-    const opened = await open();
-    const { header, api_key_id: apiKeyId } = await opened.issue();
-    await opened.authenticator.start();
-    opened.authenticator.stop();
-    const slow = heldBack(opened.apiKeys, 'listLive');
-    passTime(5_000);
-    const first = admitted(opened, `Bearer ${newApiKey()}`).catch(() => {});
-    await vi.waitFor(() => expect(opened.apiKeys.listLive).toHaveBeenCalled());
-    await slow.read();
-    await revoke(apiKeyId);
-    await expect(admitted(opened, header)).rejects.toThrow(CallerError);
+    const { apiKeys, issue, admitted, loadOnce, expectRefused } = await open();
+    const issued = await issue();
+    await loadOnce();
+    const slow = heldBack(apiKeys, 'listLive');
+    passTime();
+    const first = admitted(`Bearer ${newApiKey()}`).catch(() => {});
+    await slow.isRead();
+    await revoke(issued);
+    await expectRefused(issued.header);
     slow.release();
     await first;
-    await expect(admitted(opened, header)).rejects.toThrow(CallerError);
+    await expectRefused(issued.header);
   });
 
   test('a look-up that began earlier does not bring a revoked one back', async () => {
-    const opened = await open();
-    await opened.authenticator.start();
-    opened.authenticator.stop();
-    const { header, api_key_id: apiKeyId } = await opened.issue();
-    const slow = heldBack(opened.apiKeys, 'findLive');
-    const first = admitted(opened, header);
-    await vi.waitFor(() => expect(opened.apiKeys.findLive).toHaveBeenCalled());
-    await slow.read();
-    await revoke(apiKeyId);
-    await opened.authenticator.start();
-    opened.authenticator.stop();
+    const { apiKeys, issue, admitted, loadOnce, expectRefused } = await open();
+    await loadOnce();
+    const issued = await issue();
+    const slow = heldBack(apiKeys, 'findLive');
+    const first = admitted(issued.header);
+    await slow.isRead();
+    await revoke(issued);
+    await loadOnce();
     slow.release();
     await first;
-    await expect(admitted(opened, header)).rejects.toThrow(CallerError);
+    await expectRefused(issued.header);
   });
 
   test('a JWT that was verified is not believed for longer than the clients in memory', async () => {
     const issuer = await IssuerStandIn.start();
     onTestFinished(() => issuer.stop());
-    const opened = await open(issuer);
-    await query(url, 'update standin.clients set subject = $1', [SUBJECT]);
-    await opened.authenticator.start();
+    const { authenticator, admitted, expectRefused } = await open(issuer);
+    await sql(place, 'update standin.clients set subject = $1', [SUBJECT]);
+    await authenticator.start();
     const header = `Bearer ${await issuer.jwt()}`;
-    expect(await admitted(opened, header)).toMatchObject({ subject: SUBJECT });
-    expect(opened.authenticator.authenticate(header)).toMatchObject({ subject: SUBJECT });
-    opened.authenticator.stop();
-    await query(url, 'update standin.clients set disabled_at = now()');
-    passTime(5_000);
-    await expect(admitted(opened, header)).rejects.toThrow(CallerError);
+    expect(await admitted(header)).toMatchObject({ subject: SUBJECT });
+    expect(authenticator.authenticate(header)).toMatchObject({ subject: SUBJECT });
+    authenticator.stop();
+    await sql(place, 'update standin.clients set disabled_at = now()');
+    passTime();
+    await expectRefused(header);
   });
 
-  test('a copy from before the machine was suspended is not believed: its clock of the day has gone on', async () => {
-    const opened = await open();
-    const { header, api_key_id: apiKeyId } = await opened.issue();
-    await opened.authenticator.start();
-    opened.authenticator.stop();
-    expect(opened.authenticator.authenticate(header)).toMatchObject({ api_key_id: apiKeyId });
-    await revoke(apiKeyId);
-    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 5_000 });
-    await expect(admitted(opened, header)).rejects.toThrow(CallerError);
-  });
-
-  test('one in memory ends at its time', async () => {
-    const opened = await open();
-    const { header, api_key_id: apiKeyId } = await opened.issue();
-    const expiresAt = new Date(Date.now() + 3_600_000);
-    await query(url, 'update standin.api_keys set expires_at = $2 where api_key_id = $1', [
-      apiKeyId,
-      expiresAt,
-    ]);
-    await opened.authenticator.start();
-    expect(opened.authenticator.authenticate(header)).toMatchObject({ api_key_id: apiKeyId });
-    opened.authenticator.stop();
-    vi.useFakeTimers({ toFake: ['Date'], now: expiresAt });
-    await expect(admitted(opened, header)).rejects.toThrow(CallerError);
-  });
-
-  test('one that was revoked is forgotten, and its requests stay counted', async () => {
-    const opened = await open();
-    const { header, api_key_id: apiKeyId } = await opened.issue();
-    await opened.authenticator.start();
-    const caller = await admitted(opened, header);
-    await opened.uses.stop();
-    await revoke(apiKeyId);
-    await opened.authenticator.start();
-    expect(opened.uses.counts().get(caller.client.client_id)?.requests).toBe(1);
+  test('a revoked API key is forgotten, and its requests stay counted', async () => {
+    const { authenticator, uses, issue, admitted } = await open();
+    const issued = await issue();
+    await authenticator.start();
+    const caller = await admitted(issued.header);
+    await uses.stop();
+    await revoke(issued);
+    await authenticator.start();
+    expect(uses.counts().get(caller.client.client_id)?.requests).toBe(1);
     // Its count begins again, so the old one is gone.
-    expect(opened.uses.of(apiKeyId, 'x', 0).requests).toBe(0);
+    expect(uses.of(issued.api_key_id, 'x', 0).requests).toBe(0);
   });
-});
 
-describe.skipIf(!kinds().includes('server'))('the keyring in memory', () => {
-  test('a slow look that ends after a later one brings back neither older keys nor doubt', async () => {
+  test('a slow read of the keyring that ends after a later one brings back neither older keys nor doubt', async () => {
     await open();
     const { keys, source } = openedVault(place);
     const follower = new KeyringFollower(keys, source, await openKeys(keys, source, 'tok', soon()));
-    // The first look waits for the standby; later ones only when keys have changed.
+    // The first read waits for the standby; later ones only when keys have changed.
     await follower.refresh();
     const slow = heldBack(keys, 'list');
     const first = follower.refresh();
-    await slow.read();
-    await runJson(place, 'keyring', 'rotate');
+    await slow.isRead();
+    await actsOn(place).json('keyring rotate');
     await follower.refresh();
     const newest = follower.latest;
     expect(primaryVersionOf(newest.keys)).toBe(2);
@@ -270,53 +228,35 @@ describe.skipIf(!kinds().includes('server'))('the keyring in memory', () => {
     // Neither its keys nor a failure: to it, the newest version looks gone.
     expect(follower.latest).toBe(newest);
   });
-});
 
-describe.skipIf(!kinds().includes('server'))('the first client', () => {
-  async function openVaults(count: number): Promise<Vault[]> {
+  test('the first client is one, with one API key, when nodes meet an empty vault at once', async () => {
     const options = {
-      databaseUrl: url,
-      databaseConnections: 5,
-      dataDir: place.folder,
-      kek: { KEK_FILE: place.env.KEK_FILE },
-      token_suffix: 'tok',
-      allowUnsafePostgres: true,
+      ...{ databaseUrl: place.env.DATABASE_URL!, databaseConnections: 5, dataDir: place.folder },
+      ...{ kek: { KEK_FILE: place.env.KEK_FILE }, token_suffix: 'tok', allowUnsafePostgres: true },
     };
-    const vaults: Vault[] = [];
-    for (let i = 0; i < count; i++) vaults.push(await openVault(options));
-    onTestFinished(async () => {
-      await Promise.all(vaults.map((vault) => vault.close()));
-    });
-    return vaults;
-  }
-
-  test('is one, with one API key, when nodes meet an empty vault at once', async () => {
-    const vaults = await openVaults(5);
-    const made = await Promise.all(
-      vaults.map((vault) => createFirstClient(vault, 'standin', newApiKey)),
-    );
+    const open = async () => {
+      const vault = await openVault(options);
+      onTestFinished(() => vault.close());
+      return vault;
+    };
+    const vaults = [await open(), await open(), await open(), await open(), await open()];
+    const made = await Promise.all(vaults.map((one) => createFirstClient(one, 'a', newApiKey)));
     expect(made.filter((one) => one !== undefined)).toHaveLength(1);
-    expect(await query(url, 'select 1 from standin.clients')).toHaveLength(1);
-    expect(await query(url, 'select 1 from standin.api_keys')).toHaveLength(1);
+    expect(await sql(place, 'select 1 from standin.clients')).toHaveLength(1);
+    expect(await sql(place, 'select 1 from standin.api_keys')).toHaveLength(1);
   });
 
-  test('is not made without its API key: the next start makes both', async () => {
-    expect((await runCli(['migrate'], place)).code).toBe(0);
-    await query(
-      url,
+  test('the first client is not made without its API key: the next start makes both', async () => {
+    await makeVault(place);
+    await sql(
+      place,
       `create function public.refuse() returns trigger language plpgsql as
-         $$ begin raise exception 'refused'; end $$`,
+         $$ begin raise exception 'refused'; end $$;
+       create trigger refuse before insert on standin.api_keys execute function public.refuse()`,
     );
-    await query(
-      url,
-      'create trigger refuse before insert on standin.api_keys execute function public.refuse()',
-    );
-    const ended = await runCli(['serve'], place, { PORT: '0', OPS_PORT: '0' });
-    expect(ended.code).toBe(1);
-    expect(await query(url, 'select 1 from standin.clients')).toEqual([]);
-    await query(url, 'drop trigger refuse on standin.api_keys');
-    const service = await startService(place);
-    expect(service.api_key).not.toBe('');
-    await service.stop();
+    expect((await runCli(['serve'], place, { PORT: '0', OPS_PORT: '0' })).code).toBe(1);
+    expect(await sql(place, 'select 1 from standin.clients')).toEqual([]);
+    await sql(place, 'drop trigger refuse on standin.api_keys');
+    expect((await ownService(place)).api_key).not.toBe('');
   });
 });

@@ -1,109 +1,84 @@
-import pg from 'pg';
-import { expect, onTestFinished, test } from 'vitest';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { RecordStore } from '../../src/store/records.ts';
 import { migrate } from '../../src/store/schema.ts';
 import { Detokenizer } from '../../src/tokens/detokenizer.ts';
 import { Tokenizer } from '../../src/tokens/tokenizer.ts';
 import type { Value } from '../../src/types.ts';
 import { testLeasedKeyring } from '../support/keys.ts';
-import { query } from '../support/postgres.ts';
-import {
-  call,
-  kinds,
-  newPlace,
-  type Place,
-  runCli,
-  startService,
-  until,
-} from '../support/service.ts';
-import { addKeyVersions, openTestPool, soon, vaultAddress } from '../support/vault.ts';
+import { held, ownCluster, ownPlace, ownPool, ownVault, vaultAt } from '../support/own.ts';
+import { postgresBin, query } from '../support/postgres.ts';
+import { call, kinds, type Place, until } from '../support/service.ts';
+import { Authority, hasOpenssl, serveTls } from '../support/tls.ts';
+import { addKeyVersions, soon } from '../support/vault.ts';
 
-const hasServer = kinds().includes('server');
 const TERMS = { token_mode: 'deterministic', time_to_live_s: null } as const;
 const UNAVAILABLE = 'database unavailable';
-const WAITING = `select application_name as name from pg_stat_activity
-  where datname = current_database() and wait_event_type = 'Lock'`;
 
-async function newVaultPlace(): Promise<Place> {
-  const place = await newPlace('server');
-  onTestFinished(place.remove);
-  return place;
+/** Resolves when so many connections of this name wait for a lock. */
+async function waits(url: string, name: string, isEnough: (count: number) => boolean) {
+  const text = `select 1 from pg_stat_activity where datname = current_database()
+    and wait_event_type = 'Lock' and application_name = $1`;
+  await until(async () => isEnough((await query(url, text, [name])).length), `waits of ${name}`);
 }
 
-/** Takes the lock on the records when it may; resolves to what gives it back. */
-async function locked(place: Place, mode: string, name = 'locker'): Promise<() => Promise<void>> {
-  const client = new pg.Client({ ...vaultAddress(place), application_name: name });
-  await client.connect();
-  onTestFinished(() => client.end());
-  await client.query(`begin; lock table standin.records in ${mode} mode`);
-  return async () => void (await client.query('rollback'));
-}
+const lock = (place: Place, mode: string, name?: string) =>
+  held(place, `lock table standin.records in ${mode} mode`, name);
 
-test.skipIf(!hasServer)(
-  'no statement of a request goes on beyond its deadline, whatever its own time would be',
-  async () => {
-    const place = await newVaultPlace();
-    const pool = openTestPool(place, 8);
-    onTestFinished(() => pool.end());
+describe.skipIf(!kinds().includes('server'))('on a server', () => {
+  test('no statement of a request goes on beyond its deadline, whatever its own time would be', async () => {
+    const place = await ownPlace('server');
+    const pool = ownPool(place, 8);
     await migrate(pool, soon());
     await addKeyVersions(pool, 1, 2, 3);
-    const store = () => new RecordStore(pool, { patienceMs: 3_600_000, onBatch: () => {} });
+    const store = () => new RecordStore(pool, { patienceMs: 3_600_000 });
     const tokenizer = new Tokenizer(store(), testLeasedKeyring(), 'tok', () => {});
     const detokenizer = new Detokenizer(store(), testLeasedKeyring(), () => {});
-    const tokens = await tokenizer.tokenize(['known' as Value], TERMS, soon());
-    const deadline = () => performance.now() + 600;
+    const tokenize = (value: string, deadlineMs = performance.now() + 600) =>
+      tokenizer.tokenize([value as Value], TERMS, deadlineMs);
+    const tokens = await tokenize('known', soon());
 
-    const unlockWrites = await locked(place, 'share');
+    const unlockWrites = await lock(place, 'share');
     // Its look-up goes through, and its insert does not.
-    expect(await tokenizer.tokenize(['known' as Value], TERMS, deadline())).toEqual(tokens);
-    const writing = tokenizer.tokenize(['new' as Value], TERMS, deadline());
-    await expect(writing).rejects.toThrow(UNAVAILABLE);
+    expect(await tokenize('known')).toEqual(tokens);
+    await expect(tokenize('new')).rejects.toThrow(UNAVAILABLE);
     await unlockWrites();
 
-    const unlock = await locked(place, 'access exclusive');
+    const unlock = await lock(place, 'access exclusive');
+    const deadlineMs = performance.now() + 600;
     const looking = [
-      tokenizer.tokenize(['known' as Value], TERMS, deadline()),
-      detokenizer.detokenize(tokens, 0, deadline()),
-      detokenizer.sizes(tokens, deadline()),
+      tokenize('known'),
+      detokenizer.detokenize(tokens, 0, deadlineMs),
+      detokenizer.sizes(tokens, deadlineMs),
     ];
     await Promise.all(looking.map((one) => expect(one).rejects.toThrow(UNAVAILABLE)));
     await unlock();
 
     // The token stands for another value: with time left another one is drawn.
-    await pool.query(
-      'update standin.records set value_fingerprint = gen_random_uuid()',
-      [],
-      soon(),
-    );
-    const late = tokenizer.tokenize(['known' as Value], TERMS, performance.now());
-    await expect(late).rejects.toThrow(UNAVAILABLE);
-    expect(await tokenizer.tokenize(['known' as Value], TERMS, soon())).not.toEqual(tokens);
-  },
-);
+    const other = 'update standin.records set value_fingerprint = gen_random_uuid()';
+    await pool.query(other, [], soon());
+    await expect(tokenize('known', performance.now())).rejects.toThrow(UNAVAILABLE);
+    expect(await tokenize('known', soon())).not.toEqual(tokens);
+  });
 
-test.skipIf(!hasServer)(
-  'the second statement of a request has the time that the first one left, so that who asked first is answered first',
-  async () => {
-    const place = await newVaultPlace();
-    const service = await startService(place);
-    onTestFinished(() => void service.stop());
+  test('the second statement of a request has the time that the first one left, so that who asked first is answered first', async () => {
+    const { place, service, json, tokenized } = await ownVault({ kind: 'server' });
     const url = place.env.DATABASE_URL!;
-    const waiting = async (name: string) =>
-      (await query(url, WAITING)).filter((row) => row.name === name).length;
-    const waits = (name: string, count: number) =>
-      until(async () => (await waiting(name)) === count, `${count} of ${name} that wait`);
-    const { a: token } = (await call(service, 'tokenize', { a: 'first' })).body.data;
+    const one = (count: number) => count === 1;
+    const { a: token } = await tokenized({ a: 'first' });
     // The note that it was stored stays: it is looked up, and then has to be written.
-    expect((await runCli(['forget', '--yes', token], place)).code).toBe(0);
+    await json(`forget --yes ${token}`);
 
-    const unlock = await locked(place, 'access exclusive');
+    const unlock = await lock(place, 'access exclusive');
     const first = call(service, 'tokenize', { a: 'first' });
-    await waits('standin', 1);
+    await waits(url, 'standin', one);
     // Lets look-ups through, and no writes.
-    const next = locked(place, 'share', 'next locker');
-    await waits('next locker', 1);
+    const next = lock(place, 'share', 'next');
+    await waits(url, 'next', one);
     const second = call(service, 'tokenize', { a: 'second' });
-    await waits('standin', 2);
+    await waits(url, 'standin', (count) => count === 2);
     await unlock();
     const unlockNext = await next;
     const order: string[] = [];
@@ -113,6 +88,50 @@ test.skipIf(!hasServer)(
       expect([status, body.message]).toEqual([500, UNAVAILABLE]);
     expect(order).toEqual(['first', 'second']);
     await unlockNext();
-    expect((await call(service, 'tokenize', { a: 'first' })).body.data).toEqual({ a: token });
+    expect(await tokenized({ a: 'first' })).toEqual({ a: token });
+  });
+});
+
+const isBounced = process.env.TEST_PGBOUNCER === '1';
+
+test
+  .skipIf(postgresBin === undefined)
+  .each(hasOpenssl && !isBounced ? ['in clear', 'over TLS'] : ['in clear'])(
+  'a statement that ran out of time, %s, is stopped on the server; every request is answered; then all works again',
+  async (kind) => {
+    const cluster = await ownCluster();
+    const place = await ownPlace('server', cluster.url('postgres'));
+    const name = new URL(place.env.DATABASE_URL!).pathname.slice(1);
+    const direct = cluster.directUrl(name);
+    const env: Record<string, string> = {};
+    if (kind === 'over TLS') {
+      const folder = mkdtempSync(join(tmpdir(), 'standin-cancel-'));
+      onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+      const authority = new Authority(folder, 'authority');
+      serveTls(cluster, authority);
+      const tls = `sslmode=verify-full&sslrootcert=${authority.ca}`;
+      env.DATABASE_URL = `postgres://postgres@localhost:${cluster.port}/${name}?${tls}`;
+    }
+    const { service } = await vaultAt(place, 1, env);
+    const atDirect = { ...place, env: { DATABASE_URL: direct } };
+    const unlock = await lock(atDirect, 'access exclusive');
+    // Far more pieces than are under way at once.
+    const calls = ['a', 'b', 'c', 'd'].map((mark) => {
+      const list = Array.from({ length: 10_000 }, (_, i) => `${mark} ${i}`);
+      return call(service, 'tokenize', { list });
+    });
+    await waits(direct, 'standin', (count) => count > 0);
+    let answered = 0;
+    for (const one of calls) void one.then(() => answered++);
+    await until(() => answered === calls.length, 'all answers', 12_000);
+    for (const { status, body } of await Promise.all(calls))
+      expect([status, body.message]).toEqual([500, UNAVAILABLE]);
+    await waits(direct, 'standin', (count) => count === 0);
+    const locks = `select 1 from pg_locks where mode = 'AccessExclusiveLock' and granted
+      and relation = 'standin.records'::regclass`;
+    expect(await query(direct, locks)).toHaveLength(1);
+    await unlock();
+    const works = async () => (await call(service, 'tokenize', { a: 'Ann Lee' })).status === 200;
+    await until(works, 'a token');
   },
 );

@@ -12,7 +12,7 @@ import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { locateEmbedded } from '../../src/embedded/embedded-database.ts';
 import { databaseFolder, Owner, openedTwice } from '../../src/embedded/owner.ts';
 import { OperatorError } from '../../src/errors.ts';
@@ -25,16 +25,21 @@ const SESSION_SQL = "set TimeZone = 'Asia/Tokyo'; set IntervalStyle = 'iso_8601'
 let folder: string;
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'standin-embedded-'));
+  // The server ends when its folder is gone.
+  return () => rmSync(folder, { recursive: true, force: true });
 });
-// The server ends when its folder is gone.
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 async function connect(): Promise<pg.Client> {
   const { socketDir, port } = await locateEmbedded(folder, SESSION_SQL);
   const client = new pg.Client({ host: socketDir, port, user: 'postgres', database: 'postgres' });
   await client.connect();
+  client.on('error', () => {});
+  onTestFinished(() => client.end());
   return client;
 }
+
+const streamOf = (client: pg.Client) =>
+  (client as unknown as { connection: { stream: Socket } }).connection.stream;
 
 test('callers that start the database at once find one server', async () => {
   const callers = Array.from({ length: 4 }, () => locateEmbedded(folder, SESSION_SQL));
@@ -57,7 +62,6 @@ test('clients at once, some with large parameters, each get their own answers', 
       ]);
       if (rows[0].mine === `${id}/${i}` && rows[0].length === filler.length) right++;
     }
-    await client.end();
     return right;
   });
   expect(await Promise.all(work)).toEqual(Array(CLIENTS).fill(QUERIES));
@@ -69,7 +73,6 @@ test('every connection has the settings of the one session', async () => {
       "select current_setting('TimeZone') as zone, current_setting('IntervalStyle') as style",
     );
     expect(rows).toEqual([{ zone: 'Asia/Tokyo', style: 'iso_8601' }]);
-    await client.end();
   }
 });
 
@@ -83,33 +86,27 @@ describe('a transaction', () => {
     await first.query('insert into counted values (2)');
     await first.query('commit');
     expect((await seen).rows).toEqual([{ n: 2 }]);
-    await Promise.all([first.end(), second.end()]);
   });
 
   test('is rolled back when its connection is lost, and the next connection goes on', async () => {
     const [lost, next] = [await connect(), await connect()];
-    lost.on('error', () => {});
     await lost.query('create table if not exists lost (n int)');
     await lost.query('begin');
     await lost.query('insert into lost values (1)');
-    const { connection } = lost as unknown as { connection: { stream: { destroy(): void } } };
-    connection.stream.destroy();
+    streamOf(lost).destroy();
     expect((await next.query('select count(*)::int as n from lost')).rows).toEqual([{ n: 0 }]);
-    await next.end();
   });
 });
 
 test('a statement that waits for its turn is not run when its connection is lost', async () => {
   const [first, lost] = [await connect(), await connect()];
-  lost.on('error', () => {});
   await first.query('create table waited (n int); begin');
   lost.query('insert into waited values (1)').catch(() => {});
-  const { stream } = (lost as unknown as { connection: { stream: Socket } }).connection;
+  const stream = streamOf(lost);
   await new Promise<void>((resolve) => stream.end(() => resolve()));
   await once(stream, 'close');
   await first.query('commit');
   expect((await first.query('select * from waited')).rows).toEqual([]);
-  await first.end();
 });
 
 test.each(['the folder', 'the socket'])('a process sees that %s was replaced', (what) => {

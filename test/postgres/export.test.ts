@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto';
-import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, inject, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { scopeOf } from '../../src/crypto/scope.ts';
 import { policyOf } from '../../src/policy/policy-follower.ts';
 import { type Kind, PolicyRules } from '../../src/policy/rules.ts';
 import { OLDER_TEXT } from '../../src/shape/kind.ts';
+import { hexOf } from '../../src/store/record-walk.ts';
 import { Tokenizer } from '../../src/tokens/tokenizer.ts';
 import type { Token, TokenFingerprint, Value, ValueFingerprint } from '../../src/types.ts';
 import { LeasedKeyring } from '../../src/vault/leased-keyring.ts';
-import { pairsIn } from '../support/pairs.ts';
+import { ownVault } from '../support/own.ts';
+import { pairsFile, pairsIn } from '../support/pairs.ts';
 import { Random } from '../support/random.ts';
-import { makeVault, newPlace, runCli, runJson } from '../support/service.ts';
 import { openedVault, plainKeys, soon, sql } from '../support/vault.ts';
 
 const VERSIONS = 6;
@@ -70,148 +70,117 @@ interface Known {
   readonly drawnBy: string | undefined;
 }
 
+/** A vault, and what makes tokens of it as an engine does. */
+async function newVault() {
+  const { place, json, run } = await ownVault({ nodes: 0 });
+  await json('migrate');
+  const { records, keyring: makeKeys } = openedVault(place);
+  await makeKeys();
+  const keys = await plainKeys(place);
+  const leased = { keys, asOfMs: Infinity, isDurable: true, failure: undefined };
+  const engine = new LeasedKeyring(leased, () => {});
+  const tokenizer = new Tokenizer(records, engine, 'tok', () => {});
+  const folder = join(place.folder, 'pairs');
+  const exported = (...options: string[]) => json(['export', '-o', folder, '--plain', ...options]);
+  return { place, run, json, records, keyring: engine.keyring, tokenizer, folder, exported };
+}
+
 test('C34: an export has the right token of every record, under whatever policy it was drawn', async () => {
   const random = new Random();
-  const place = await newPlace('server', inject('serverUrl'));
-  try {
-    await makeVault(place);
-    const { records, keyring: makeKeys } = openedVault(place);
-    await makeKeys();
-    const snapshot = {
-      keys: await plainKeys(place),
-      asOfMs: Infinity,
-      isDurable: true,
-      failure: undefined,
-    };
-    const keys = new LeasedKeyring(snapshot, () => {});
-    const tokenizer = new Tokenizer(records, keys, 'tok', () => {});
-    const known = new Map<string, Known>();
-    const { keyring } = keys;
-    let rules = new PolicyRules(undefined);
-    for (let version = 0; version <= VERSIONS; version++) {
-      if (version > 0) {
-        const document = anyPolicy(random);
-        rules = new PolicyRules(policyOf({ version, document } as never));
-        const insert = 'insert into standin.policies (version, document) values ($1, $2)';
-        await sql(place, insert, [version, document]);
-      }
-      for (let i = 0; i < VALUES_A_VERSION; i++) {
-        const kind = rules.kind(random.pick(rules.kinds).settings.name);
-        const { name } = kind.settings;
-        const accepted = kind.accept(random.pick(VALUES[name] ?? VALUES.name!));
-        if ('reason' in accepted) continue;
-        const { value } = accepted;
-        const space = random.pick(['', 'tenant']);
-        const scope = scopeOf(name, space);
-        const asked = random.pick(['random', 'deterministic'] as const);
-        const mode = kind.settings.tokens ?? asked;
-        const terms = { token_mode: mode, time_to_live_s: null, kind, scope };
-        if (random.below(8) === 0) {
-          // Another vault's token in the place of the first draw: the value gets a later one.
-          const { draws } = keyring.deterministicDraws(value, scope);
-          const { token } = kind.drawToken(value, 'tok', draws, 0)!;
-          const place = keyring.tokenFingerprint(token, scope?.spaceBytes);
-          const { value_fingerprint: fingerprint } = keyring.randomDraws();
-          const other = `other ${i}` as Value;
-          const [outcome] = await records.insert([
-            keyring.seal(other, place, fingerprint, scope, token),
-          ]);
-          const pair = { token, value: other, kind: name, space, drawnBy: undefined };
-          if (outcome === 'stored') known.set(`${space} ${token}`, pair);
-        }
-        const [token] = await tokenizer.tokenize([value], terms, soon());
-        const drawnBy = terms.token_mode === 'random' ? undefined : drawsOf(kind);
-        known.set(`${space} ${token}`, { token: token!, value, kind: name, space, drawnBy });
-      }
+  const { place, records, keyring, tokenizer, folder, exported } = await newVault();
+  const known = new Map<string, Known>();
+  let rules = new PolicyRules(undefined);
+  for (let version = 0; version <= VERSIONS; version++) {
+    if (version > 0) {
+      const document = anyPolicy(random);
+      rules = new PolicyRules(policyOf({ version, document } as never));
+      const insert = 'insert into standin.policies (version, document) values ($1, $2)';
+      await sql(place, insert, [version, document]);
     }
-    // As older programs stored it: neither the token nor its draw is anywhere.
-    const lost = Array.from({ length: LOST }, (_, i) => {
-      const value = `lost ${i}` as Value;
-      const fields = { value, kind: 'text', space: '', drawnBy: undefined };
-      known.set(value, { token: null, ...fields });
-      const [token, fingerprint] = [0, 0].map(() => randomBytes(16).toString('latin1'));
-      return keyring.seal(value, token as TokenFingerprint, fingerprint as ValueFingerprint);
-    });
-    await records.insert(lost);
-
-    const folder = join(place.folder, 'pairs');
-    const made = await runJson(place, 'export', '-o', folder, '--plain', '--part-size', '1000');
-    const counts = { pairs: known.size, without_token: LOST };
-    expect(made).toMatchObject({ files: 2, ...counts, bad: 0 });
-    const lines = (await pairsIn(folder)).map((pair) => JSON.stringify(pair));
-    const expected = [...known.values()].map((one) => {
-      const { drawnBy, ...pair } = one;
-      return JSON.stringify({
-        ...pair,
-        expires_at: null,
-        use: useOf(one, [...known.values()], rules),
-      });
-    });
-    expect(lines.toSorted()).toEqual(expected.toSorted());
-  } finally {
-    place.remove();
+    for (let i = 0; i < VALUES_A_VERSION; i++) {
+      const kind = rules.kind(random.pick(rules.kinds).settings.name);
+      const { name } = kind.settings;
+      const accepted = kind.accept(random.pick(VALUES[name] ?? VALUES.name!));
+      if ('reason' in accepted) continue;
+      const { value } = accepted;
+      const space = random.pick(['', 'tenant']);
+      const scope = scopeOf(name, space);
+      const asked = random.pick(['random', 'deterministic'] as const);
+      const mode = kind.settings.tokens ?? asked;
+      const terms = { token_mode: mode, time_to_live_s: null, kind, scope };
+      if (random.below(8) === 0) {
+        // Another vault's token in the place of the first draw: the value gets a later one.
+        const { draws } = keyring.deterministicDraws(value, scope);
+        const { token } = kind.drawToken(value, 'tok', draws, 0)!;
+        const place = keyring.tokenFingerprint(token, scope?.spaceBytes);
+        const { value_fingerprint: fingerprint } = keyring.randomDraws();
+        const other = `other ${i}` as Value;
+        const [outcome] = await records.insert([
+          keyring.seal(other, place, fingerprint, scope, token),
+        ]);
+        const pair = { token, value: other, kind: name, space, drawnBy: undefined };
+        if (outcome === 'stored') known.set(`${space} ${token}`, pair);
+      }
+      const [token] = await tokenizer.tokenize([value], terms, soon());
+      const drawnBy = terms.token_mode === 'random' ? undefined : drawsOf(kind);
+      known.set(`${space} ${token}`, { token: token!, value, kind: name, space, drawnBy });
+    }
   }
+  // As older programs stored it: neither the token nor its draw is anywhere.
+  const lost = Array.from({ length: LOST }, (_, i) => {
+    const value = `lost ${i}` as Value;
+    const fields = { value, kind: 'text', space: '', drawnBy: undefined };
+    known.set(value, { token: null, ...fields });
+    const [token, fingerprint] = [0, 0].map(() => randomBytes(16).toString('latin1'));
+    return keyring.seal(value, token as TokenFingerprint, fingerprint as ValueFingerprint);
+  });
+  await records.insert(lost);
+
+  const made = await exported('--part-size', '1000');
+  const counts = { pairs: known.size, without_token: LOST };
+  expect(made).toMatchObject({ files: 2, ...counts, bad: 0 });
+  const lines = (await pairsIn(folder)).map((pair) => JSON.stringify(pair));
+  const expected = [...known.values()].map((one) => {
+    const { drawnBy, ...pair } = one;
+    return JSON.stringify({
+      ...pair,
+      expires_at: null,
+      use: useOf(one, [...known.values()], rules),
+    });
+  });
+  expect(lines.toSorted()).toEqual(expected.toSorted());
 });
 
 test('an export has the tokens of older shapes, and says which of them tokenize gives', async () => {
-  const place = await newPlace('server', inject('serverUrl'));
-  try {
-    await makeVault(place);
-    const { records, keyring: makeKeys } = openedVault(place);
-    const keyring = await makeKeys();
-    const values = ['ann\tlee', 'ann\u00a0lee', 'ann lee@example.com'] as Value[];
-    const older = values.map((value) => {
-      const { draws, value_fingerprint: fingerprint } = keyring.deterministicDraws(value);
-      const { token } = OLDER_TEXT.drawToken(value, 'tok', draws, 0)!;
-      return { token, record: keyring.seal(value, keyring.tokenFingerprint(token), fingerprint) };
-    });
-    await records.insert(older.map(({ record }) => record));
-    const keys = await plainKeys(place);
-    const snapshot = { keys, asOfMs: Infinity, isDurable: true, failure: undefined };
-    const tokenizer = new Tokenizer(
-      records,
-      new LeasedKeyring(snapshot, () => {}),
-      'tok',
-      () => {},
-    );
-    const terms = { token_mode: 'deterministic', time_to_live_s: null } as const;
-    const [now] = await tokenizer.tokenize(values.slice(0, 1), terms, soon());
-    const folder = join(place.folder, 'pairs');
-    const made = await runJson(place, 'export', '-o', folder, '--plain');
-    expect(made).toMatchObject({ pairs: 4, without_token: 0 });
-    const pairs = (await pairsIn(folder)).map(({ token, value, use }) => [token, value, use]);
-    const expected = [
-      [now, values[0], 'both'],
-      ...older.map(({ token }, i) => [token, values[i], i === 0 ? 'detokenize' : 'both']),
-    ];
-    expect(pairs.toSorted()).toEqual(expected.toSorted());
-  } finally {
-    place.remove();
-  }
+  const { records, keyring, tokenizer, folder, exported } = await newVault();
+  const values = ['ann\tlee', 'ann\u00a0lee', 'ann lee@example.com'] as Value[];
+  const older = values.map((value) => {
+    const { draws, value_fingerprint: fingerprint } = keyring.deterministicDraws(value);
+    const { token } = OLDER_TEXT.drawToken(value, 'tok', draws, 0)!;
+    return { token, record: keyring.seal(value, keyring.tokenFingerprint(token), fingerprint) };
+  });
+  await records.insert(older.map(({ record }) => record));
+  const terms = { token_mode: 'deterministic', time_to_live_s: null } as const;
+  const [now] = await tokenizer.tokenize(values.slice(0, 1), terms, soon());
+  expect(await exported()).toMatchObject({ pairs: 4, without_token: 0 });
+  const pairs = (await pairsIn(folder)).map(({ token, value, use }) => [token, value, use]);
+  const expected = [
+    [now, values[0], 'both'],
+    ...older.map(({ token }, i) => [token, values[i], i === 0 ? 'detokenize' : 'both']),
+  ];
+  expect(pairs.toSorted()).toEqual(expected.toSorted());
 });
 
 test('a damaged alias keeps no pair out of an export', async () => {
-  const place = await newPlace('server', inject('serverUrl'));
-  try {
-    await makeVault(place);
-    const pairs = join(place.folder, 'pairs.csv');
-    writeFileSync(pairs, 'token,value\nold_tok,Ann Lee\n');
-    await runJson(place, 'import', pairs);
-    const imported = (await openedVault(place).keyring()).tokenFingerprint('old_tok' as Token);
-    await sql(
-      place,
-      "update standin.records set sealed = sealed || '\\x00'::bytea where token_fingerprint <> $1::uuid",
-      [Buffer.from(imported, 'latin1').toString('hex')],
-    );
-    const folder = join(place.folder, 'exported');
-    const { code, stderr } = await runCli(['export', '-o', folder, '--plain'], place);
-    expect([code, stderr]).toEqual([1, expect.stringContaining('1 record did not open')]);
-    expect(await pairsIn(folder)).toMatchObject([
-      { token: 'old_tok', value: 'Ann Lee', use: 'both' },
-    ]);
-  } finally {
-    place.remove();
-  }
+  const { place, run, json, keyring, folder } = await newVault();
+  const pair = { token: 'old_tok', value: 'Ann Lee' };
+  await json(`import ${pairsFile(place, [pair])}`);
+  const damage = `update standin.records set sealed = sealed || '\\x00'::bytea
+    where token_fingerprint <> $1::uuid`;
+  await sql(place, damage, [hexOf(keyring.tokenFingerprint('old_tok' as Token))]);
+  const { code, stderr } = await run(`export -o ${folder} --plain`);
+  expect([code, stderr]).toEqual([1, expect.stringContaining('1 record did not open')]);
+  expect(await pairsIn(folder)).toMatchObject([{ ...pair, use: 'both' }]);
 });
 
 /** Everything of a kind that its draws depend on. */

@@ -1,36 +1,32 @@
 import { isDeepStrictEqual } from 'node:util';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { OperatorError } from '../../src/errors.ts';
 import { byteaArray } from '../../src/store/bytea-array.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { migrate, readMigrations, schemaVersion } from '../../src/store/schema.ts';
-import { kinds, newPlace, type Place } from '../support/service.ts';
-import { addKeyVersions, openTestPool, randomRecord, soon } from '../support/vault.ts';
+import { ownPlace, ownPool } from '../support/own.ts';
+import { kinds, type Place } from '../support/service.ts';
+import { addKeyVersions, randomRecord, soon } from '../support/vault.ts';
 
 describe.each(kinds())('migrations on the %s database', (kind) => {
   let place: Place;
   let pool: Pool;
   beforeEach(async () => {
-    place = await newPlace(kind);
-    pool = openTestPool(place);
+    place = await ownPlace(kind);
+    pool = ownPool(place);
   });
-  afterEach(async () => {
-    await pool.end();
-    place.remove();
-  });
+
+  const ask = async (text: string, values: unknown[] = []) =>
+    (await pool.query(text, values, soon())).rows;
 
   const newest = readMigrations().at(-1)!.version;
   const next = { version: newest + 1, name: 'next', sql: 'create table standin.next (a integer)' };
 
-  async function tables(): Promise<string[]> {
-    const { rows } = await pool.query(
-      "select table_name as name from information_schema.tables where table_schema = 'standin' order by 1",
-      [],
-      soon(),
-    );
-    return rows.map((row) => row.name!);
-  }
+  const tables = async () => {
+    const text = "select tablename as name from pg_tables where schemaname = 'standin' order by 1";
+    return (await ask(text)).map((row) => row.name!);
+  };
 
   test('bring an empty database to the newest version, once', async () => {
     expect(await schemaVersion(pool, soon())).toBe(0);
@@ -40,9 +36,8 @@ describe.each(kinds())('migrations on the %s database', (kind) => {
   });
 
   test('started by eight nodes at once, each file is applied by one of them', async () => {
-    const pools = Array.from({ length: 8 }, () => openTestPool(place, 1));
+    const pools = Array.from({ length: 8 }, () => ownPool(place, 1));
     const applied = await Promise.all(pools.map((one) => migrate(one, soon())));
-    await Promise.all(pools.map((one) => one.end()));
     expect(applied.flat().sort()).toEqual(readMigrations().map((migration) => migration.name));
   });
 
@@ -60,7 +55,7 @@ describe.each(kinds())('migrations on the %s database', (kind) => {
     const made = Array.from({ length: 1_000 }, (_, i) =>
       randomRecord({ key_version: 1 + (i % 3) }),
     );
-    await pool.query(
+    await ask(
       `insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed, created_at)
        select *, '2020-03-01 23:30:00-02'::timestamptz from unnest($1::bytea[], $2::bytea[], $3::integer[], $4::bytea[])`,
       [
@@ -69,19 +64,16 @@ describe.each(kinds())('migrations on the %s database', (kind) => {
         made.map((record) => record.key_version),
         byteaArray(made.map((record) => record.sealed)),
       ],
-      soon(),
     );
-    await pool.query('grant insert on standin.records to public', [], soon());
+    await ask('grant insert on standin.records to public');
     await migrate(pool, soon());
     await addKeyVersions(pool, 1);
-    const records = new RecordStore(pool, { patienceMs: 20_000, onBatch: () => {} });
+    const records = new RecordStore(pool);
     expect(await records.find(made.map((record) => record.token_fingerprint))).toEqual(made);
     expect(await records.insert([...made, randomRecord()])).toEqual(Array(1_001).fill('stored'));
-    const { rows } = await pool.query(
+    const rows = await ask(
       `select count(*) as rows, min(created_at) as first, max(created_at) > '2026-01-01' as new_is_later,
          bool_or(has_table_privilege('pg_monitor', 'standin.records', 'insert')) as is_granted from standin.records`,
-      [],
-      soon(),
     );
     expect(rows).toEqual([
       { rows: '1001', first: '2020-03-02', new_is_later: 't', is_granted: 't' },
@@ -95,18 +87,16 @@ describe.each(kinds())('migrations on the %s database', (kind) => {
     '000%i leaves all that a program of before uses as it is: one that runs goes on',
     async (version, table) => {
       const columns = async () => {
-        const { rows } = await pool.query(
+        const rows = await ask(
           `select table_name, column_name, data_type, is_nullable, column_default
          from information_schema.columns where table_schema = 'standin' order by 1, 2`,
-          [],
-          soon(),
         );
         return rows.filter(({ table_name: tableName }) => tableName !== table);
       };
       const insert = async (clientId: string) => {
         const text =
           'insert into standin.clients (client_id, name, token_mode) values ($1, $1, $1)';
-        await pool.query(text, [clientId], soon());
+        await ask(text, [clientId]);
       };
       await migrate(pool, soon(), readMigrations().slice(0, version - 1));
       const before = await columns();

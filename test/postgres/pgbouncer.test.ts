@@ -1,29 +1,17 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { RemovalStore } from '../../src/store/removal.ts';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { forgetTokens } from '../../src/store/removal.ts';
 import { JournalledWriters } from '../support/journal.ts';
+import { ownCluster, ownPool, ownVault, vaultAt } from '../support/own.ts';
 import { expectThereAndBack } from '../support/pairs.ts';
 import { PgBouncer, pgbouncerProgram } from '../support/pgbouncer.ts';
 import { PostgresCluster, postgresBin, query } from '../support/postgres.ts';
-import {
-  call,
-  newPlace,
-  type Place,
-  runCli,
-  type Service,
-  startService,
-  until,
-} from '../support/service.ts';
-import { openTestPool, randomRecord, soon, sql } from '../support/vault.ts';
+import { call, createClient, runCli, until } from '../support/service.ts';
+import { randomRecord, soon } from '../support/vault.ts';
 
 /** What PgBouncer itself sets, so that a session is as its client asked for. */
-const SET_BY_PGBOUNCER = [
-  'application_name',
-  'client_encoding',
-  'DateStyle',
-  'standard_conforming_strings',
-  'TimeZone',
-];
+const SET_BY_PGBOUNCER =
+  'application_name client_encoding DateStyle standard_conforming_strings TimeZone'.split(' ');
 /** A statement is tried again for so long; on a busy machine that can be too short. */
 const PATIENCE_MS = 3_900;
 const UNAVAILABLE = '500 {"error":"internal_error","message":"database unavailable"}';
@@ -32,65 +20,49 @@ describe.skipIf(postgresBin === undefined || pgbouncerProgram === undefined)(
   'F24: behind PgBouncer in transaction mode',
   () => {
     let cluster: PostgresCluster;
-    const cleanups: (() => void | Promise<void>)[] = [];
     beforeAll(async () => {
       cluster = await PostgresCluster.start();
-    });
-    afterEach(async () => {
-      for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
-    });
-    afterAll(() => {
-      const log = readFileSync(cluster.logFile, 'utf8');
-      cluster.stop();
-      expect(log).not.toMatch(/prepared statement .* (does not exist|already exists)/);
+      return () => {
+        const log = readFileSync(cluster.logFile, 'utf8');
+        cluster.stop();
+        expect(log).not.toMatch(/prepared statement .* (does not exist|already exists)/);
+      };
     });
 
-    async function bounced(
-      settings: Record<string, string | number> = {},
-      before = cluster,
-    ): Promise<{ bouncer: PgBouncer; place: Place }> {
-      const bouncer = await PgBouncer.start(before.port, settings);
-      cleanups.push(() => bouncer.stop());
-      const place = await newPlace('server', bouncer.url('postgres'));
-      cleanups.push(place.remove);
-      return { bouncer, place };
+    async function ownBouncer(port: number, settings: Record<string, string | number> = {}) {
+      const bouncer = await PgBouncer.start(port, settings);
+      onTestFinished(() => bouncer.stop());
+      return bouncer;
     }
 
-    async function start(place: Place): Promise<Service> {
-      const service = await startService(place);
-      cleanups.push(() => service.stop());
-      return service;
+    async function bounced(
+      nodes: number,
+      settings: Record<string, string | number> = {},
+      before = cluster,
+    ) {
+      const bouncer = await ownBouncer(before.port, settings);
+      const serverUrl = bouncer.url('postgres');
+      return { bouncer, ...(await ownVault({ kind: 'server', nodes, serverUrl })) };
     }
 
     test('two nodes and the commands share one server connection, and leave nothing on it', async () => {
-      const { place } = await bounced({ default_pool_size: 1, server_idle_timeout: 600 });
-      const [one, other] = [await start(place), await start(place)];
+      const settings = { default_pool_size: 1, server_idle_timeout: 600 };
+      const { place, nodes, service, sql, json, tokenized, restored } = await bounced(2, settings);
       const values = Array.from({ length: 2_000 }, (_, i) => `value ${i}`);
-      const answers = await Promise.all(
-        Array.from({ length: 20 }, (_, i) =>
-          call(i % 2 ? one : other, 'tokenize', { values }, one.api_key),
-        ),
-      );
-      const tokens = answers[0]!.body.data.values;
-      for (const answer of answers) expect(answer.body.data.values).toEqual(tokens);
-      const restored = await call(other, 'detokenize', { tokens }, one.api_key);
-      expect(restored.body.data.tokens).toEqual(values);
-      const unknown = await call(one, 'detokenize', { a: 'nobody_tok' });
-      expect(unknown.status).toBe(400);
+      const asking = Array.from({ length: 20 }, (_, i) => tokenized(values, nodes[i % 2]));
+      const [tokens, ...others] = await Promise.all(asking);
+      for (const other of others) expect(other).toEqual(tokens);
+      expect(await restored(tokens, nodes[1])).toEqual(values);
+      expect((await call(service, 'detokenize', { a: 'nobody_tok' })).status).toBe(400);
 
-      const made = await runCli(['client', 'create', '--name', 'late', '--json'], place);
-      const { client_id: clientId, api_key: apiKey } = JSON.parse(made.stdout);
-      expect((await call(other, 'tokenize', { a: 'b' }, apiKey)).status).toBe(200);
-      expect((await runCli(['client', 'disable', clientId], place)).code).toBe(0);
-      expect((await runCli(['doctor'], place)).code).toBe(0);
+      const { client_id: clientId, api_key: apiKey } = await createClient(place);
+      expect((await call(nodes[1]!, 'tokenize', { a: 'b' }, apiKey)).status).toBe(200);
+      await json(`client disable ${clientId}`);
+      await json('doctor');
 
-      const [sessions] = await sql(
-        place,
-        'select count(*)::integer as n from pg_stat_activity where datname = current_database()',
-      );
-      expect(sessions!.n).toBe(1);
+      const sessions = 'from pg_stat_activity where datname = current_database()';
+      expect(await sql(`select count(*)::integer as n ${sessions}`)).toEqual([{ n: 1 }]);
       const left = await sql(
-        place,
         `select name from pg_settings where source = 'session'
         union all select name from pg_prepared_statements where name <> ''
         union all select 'advisory lock' from pg_locks where locktype = 'advisory'`,
@@ -99,27 +71,25 @@ describe.skipIf(postgresBin === undefined || pgbouncerProgram === undefined)(
     });
 
     test('pairs are imported and exported over the one server connection of the service', async () => {
-      const { place } = await bounced({ default_pool_size: 1 });
-      await expectThereAndBack(place, await start(place));
+      const { place, service } = await bounced(1, { default_pool_size: 1 });
+      await expectThereAndBack(place, service);
     });
 
     test('three processes that migrate at once apply each file once', async () => {
-      const { place } = await bounced();
-      const ended = await Promise.all(
-        Array.from({ length: 3 }, () => runCli(['migrate', '--json'], place)),
-      );
+      const { place, sql } = await bounced(0);
+      const migrate = () => runCli(['migrate', '--json'], place);
+      const ended = await Promise.all([migrate(), migrate(), migrate()]);
       expect(ended.map(({ code, stderr }) => `${code}${stderr}`)).toEqual(['0', '0', '0']);
       const applied = ended.flatMap(({ stdout }) => JSON.parse(stdout).applied);
-      const rows = await sql(place, 'select name from standin.migrations order by version');
+      const rows = await sql('select name from standin.migrations order by version');
       expect(applied.toSorted()).toEqual(rows.map((row) => row.name));
     });
 
     test('PgBouncer killed five times while writing: no acknowledged token is lost, and the services stay', async () => {
-      const { bouncer, place } = await bounced();
-      const services = [await start(place), await start(place)];
-      const { api_key: apiKey } = services[0]!;
+      const { bouncer, place, nodes, service } = await bounced(2);
+      const { api_key: apiKey } = service;
       let turn = 0;
-      const writers = new JournalledWriters(place, () => services[turn++ % 2]!, apiKey);
+      const writers = new JournalledWriters(place, () => nodes[turn++ % 2]!, apiKey);
       for (let i = 0; i < 5; i++) {
         await writers.progress(300);
         await bouncer.kill();
@@ -127,94 +97,71 @@ describe.skipIf(postgresBin === undefined || pgbouncerProgram === undefined)(
       }
       await writers.progress(300);
       await writers.stop();
-      for (const service of services) await writers.verify(service, apiKey);
+      for (const node of nodes) await writers.verify(node, apiKey);
       expect([...writers.failures].filter((failure) => failure !== UNAVAILABLE)).toEqual([]);
     });
 
     test('server connections that are replaced and reset all the time: no request fails that has time left', async () => {
-      const { bouncer, place } = await bounced({
-        server_reset_query_always: 1,
-        server_lifetime: 1,
-      });
-      const service = await start(place);
+      const settings = { server_reset_query_always: 1, server_lifetime: 1 };
+      const { bouncer, place, service } = await bounced(1, settings);
       const writers = new JournalledWriters(place, () => service, service.api_key);
-      const backends = async () => {
-        const rows = await query(
-          cluster.directUrl('postgres'),
-          "select pid from pg_stat_activity where application_name = 'standin'",
-        );
-        return rows.map((row) => row.pid as number);
-      };
+      const backends = "select pid from pg_stat_activity where application_name = 'standin'";
       const seen = new Set<number>();
       while (seen.size < 20) {
         await bouncer.command('reconnect');
         await writers.progress(50);
-        for (const pid of await backends()) seen.add(pid);
+        for (const { pid } of await query(cluster.directUrl('postgres'), backends)) seen.add(pid);
       }
       await writers.stop();
       await writers.verify(service, service.api_key);
-      const failed = service
-        .output()
-        .split('\n')
-        .filter((line) => line.includes('"status":500'));
-      const slowestMs = Math.max(
-        ...failed.map((line) => JSON.parse(line).duration_ms),
-        failed.length > 0 ? 0 : PATIENCE_MS,
-      );
+      const lines = service.output().split('\n');
+      const failed = lines.filter((line) => line.includes('"status":500'));
+      const durationsMs = failed.map((line) => JSON.parse(line).duration_ms);
+      const slowestMs = failed.length > 0 ? Math.max(...durationsMs) : PATIENCE_MS;
       expect(slowestMs).toBeGreaterThanOrEqual(PATIENCE_MS);
     });
 
     test('one before each of two servers: also after a failover the one that leads to the primary is found', async () => {
-      const primary = await PostgresCluster.start();
-      cleanups.push(() => primary.stop());
-      const { place, bouncer } = await bounced({}, primary);
+      const primary = await ownCluster();
+      const { place, bouncer } = await bounced(0, {}, primary);
       const standby = await primary.startStandby();
-      cleanups.push(() => standby.stop());
-      const other = await PgBouncer.start(standby.port);
-      cleanups.push(() => other.stop());
-      place.env.DATABASE_URL = place.env.DATABASE_URL!.replace(
-        `:${bouncer.port}/`,
-        `:${bouncer.port},127.0.0.1:${other.port}/`,
-      );
-      const service = await start(place);
-      const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
+      onTestFinished(() => standby.stop());
+      const other = await ownBouncer(standby.port);
+      const hosts = `:${bouncer.port},127.0.0.1:${other.port}/`;
+      place.env.DATABASE_URL = place.env.DATABASE_URL!.replace(`:${bouncer.port}/`, hosts);
+      const { service, tokenized, restored } = await vaultAt(place);
+      const tokens = await tokenized({ a: 'Ann Lee' });
+      const status = async () => (await call(service, 'tokenize', { a: 'new' })).status;
       await primary.crash();
-      expect((await call(service, 'tokenize', { a: 'new' })).status).toBe(500);
+      expect(await status()).toBe(500);
       standby.promote();
-      await until(
-        async () => (await call(service, 'tokenize', { a: 'new' })).status === 200,
-        'the new primary',
-      );
-      expect((await call(service, 'detokenize', { token })).body.data.token).toBe('Ann Lee');
+      await until(async () => (await status()) === 200, 'the new primary');
+      expect(await restored(tokens)).toEqual({ a: 'Ann Lee' });
     });
 
     test('a standby in the place of the server: what it does not know is an outage, not unknown', async () => {
-      const own = await PostgresCluster.start();
-      cleanups.push(() => own.stop());
-      const { place } = await bounced({}, own);
-      const service = await start(place);
-      expect((await call(service, 'detokenize', { a: 'unknown_tok' })).status).toBe(400);
-      const pool = openTestPool(place, 1);
-      cleanups.push(() => pool.end());
-      const removals = new RemovalStore(pool);
-      const nobody = randomRecord().token_fingerprint;
-      expect(await removals.forget([nobody], soon())).toEqual(['unknown']);
+      const own = await ownCluster();
+      const { place, service } = await bounced(1, {}, own);
+      const unknown = async () => (await call(service, 'detokenize', { a: 'unknown_tok' })).status;
+      const tokenizes = async () => (await call(service, 'tokenize', { a: 'Ann Lee' })).status;
+      expect(await unknown()).toBe(400);
+      const pool = ownPool(place, 1);
+      const nobody = [randomRecord().token_fingerprint];
+      expect(await forgetTokens(pool, nobody, soon())).toEqual(['unknown']);
       // The connections of the service, to PgBouncer, stay.
       own.demote();
       const isStandby = 'select pg_is_in_recovery() as yes';
       const seen = () => query(place.env.DATABASE_URL!, isStandby).catch(() => []);
       await until(async () => (await seen())[0]?.yes === true, 'PgBouncer on the standby');
-      expect((await call(service, 'detokenize', { a: 'unknown_tok' })).status).toBe(500);
-      expect((await call(service, 'tokenize', { a: 'Ann Lee' })).status).toBe(500);
+      expect([await unknown(), await tokenizes()]).toEqual([500, 500]);
       // The same for a forget whose connections were seen to lead to a primary.
-      await expect(removals.forget([nobody], soon())).rejects.toThrow('database unavailable');
-      await expect(removals.look([nobody], soon())).rejects.toThrow('database unavailable');
+      for (const isDryRun of [false, true])
+        await expect(forgetTokens(pool, nobody, soon(), isDryRun)).rejects.toThrow(
+          'database unavailable',
+        );
       own.promote();
-      await until(
-        async () => (await call(service, 'detokenize', { a: 'unknown_tok' })).status === 400,
-        'the primary',
-      );
-      expect((await call(service, 'tokenize', { a: 'Ann Lee' })).status).toBe(200);
+      await until(async () => (await unknown()) === 400, 'the primary');
+      expect(await tokenizes()).toBe(200);
     });
   },
 );

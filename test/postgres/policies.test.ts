@@ -1,40 +1,29 @@
-import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import {
   PolicyFollower,
   type PolicySnapshot,
   UnreadablePolicy,
 } from '../../src/policy/policy-follower.ts';
-import { PolicyStore } from '../../src/store/policies.ts';
+import { PolicyStore, versionOf } from '../../src/store/policies.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { migrate } from '../../src/store/schema.ts';
 import { leaseMs } from '../../src/timeouts.ts';
 import { EveryKind } from '../../src/tokens/every-kind.ts';
 import type { Durable } from '../../src/types.ts';
-import { PostgresCluster, query } from '../support/postgres.ts';
-import { kinds, newPlace, type Place, until } from '../support/service.ts';
-import { openTestPool, soon } from '../support/vault.ts';
+import { loseStandby, ownCluster, ownPlace, ownPool } from '../support/own.ts';
+import { kinds, type Place, until } from '../support/service.ts';
+import { soon, sql } from '../support/vault.ts';
 
 const FIRST = 'version: 1\n';
 const SECOND =
   '# Zwölf Boxkämpfer \u{1f984}\r\nversion: 1\r\nfields: { "a\\u0000b": text }\r\n\r\n';
+const NONE_KNOWN = { policy: undefined, asOfMs: -Infinity, hasBareTokens: false };
 
-const places: Place[] = [];
-const pools: Pool[] = [];
-afterEach(async () => {
-  for (const pool of pools.splice(0)) await pool.end();
-  for (const place of places.splice(0)) place.remove();
-});
-
-async function newVault(kind: Place['kind'], serverUrl?: string): Promise<Place> {
-  const place = await newPlace(kind, serverUrl);
-  places.push(place);
-  return place;
-}
-
-function poolOf(place: Place, connections?: number): Pool {
-  const pool = openTestPool(place, connections);
-  pools.push(pool);
-  return pool;
+async function newStore(kind: Place['kind'], serverUrl?: string) {
+  const place = await ownPlace(kind, serverUrl);
+  const pool = ownPool(place);
+  await migrate(pool, soon());
+  return { place, pool, store: new PolicyStore(pool) };
 }
 
 describe.each(kinds())('policies on the %s database', (kind) => {
@@ -42,51 +31,44 @@ describe.each(kinds())('policies on the %s database', (kind) => {
   let pool: Pool;
   let store: PolicyStore;
   beforeEach(async () => {
-    place = await newVault(kind);
-    pool = poolOf(place);
-    await migrate(pool, soon());
-    store = new PolicyStore(pool);
+    ({ place, pool, store } = await newStore(kind));
   });
 
   const versions = async () => (await store.list(soon())).map(({ version }) => version);
+  const newest = async () => (await store.newest(soon()))!;
+  const query = (text: string, values: unknown[] = []) => pool.query(text, values, soon());
 
   test('are kept byte for byte, in versions from 1, with their date and user', async () => {
     expect([await store.newest(soon()), await versions()]).toEqual([undefined, []]);
     expect(await store.apply(FIRST, 0, soon())).toEqual({ version: 1, is_new: true });
-    const first = await store.newestVersion(soon());
-    expect(first).toEqual({
-      version: 1,
-      applied_at: expect.any(Date),
-      applied_by: expect.stringMatching(/./),
-    });
+    const first = await newest();
+    const by = expect.stringMatching(/./);
+    const applied = { version: 1, applied_at: expect.any(Date), applied_by: by };
+    expect(first).toEqual({ ...applied, document: FIRST });
     expect(await store.apply(SECOND, 1, soon())).toEqual({ version: 2, is_new: true });
-    const second = await store.newestVersion(soon());
-    expect(await store.newest(soon())).toEqual({ ...second, version: 2, document: SECOND });
-    expect(await store.newestDurable(soon())).toEqual(await store.newest(soon()));
-    expect(await store.get(1, soon())).toEqual({ ...first, document: FIRST });
+    const second = await newest();
+    expect(second).toEqual({ ...applied, version: 2, document: SECOND });
+    expect(await store.newestDurable(soon())).toEqual(second);
+    expect(await store.get(1, soon())).toEqual(first);
     expect(await store.get(3, soon())).toBeUndefined();
-    expect(await store.list(soon())).toEqual([second, first]);
+    expect(await store.list(soon())).toEqual([second, first].map(versionOf));
     // Known as durable, so that a node that starts needs no standby.
-    const known = { is_durable: true, is_noted: true };
-    expect(await store.candidates(0, soon())).toEqual([{ ...second, ...known }]);
+    const known = { ...versionOf(second), is_durable: true, is_noted: true };
+    expect(await store.candidates(0, soon())).toEqual([known]);
   });
 
   test('follow the version that the caller has seen, or nothing changes', async () => {
     expect(await store.apply(FIRST, 1, soon())).toBeUndefined();
     await store.apply(FIRST, 0, soon());
     for (const seen of [0, 2]) expect(await store.apply(SECOND, seen, soon())).toBeUndefined();
-    expect(await versions()).toEqual([1]);
-  });
-
-  test('a document that is the newest already makes no version, whatever the caller has seen', async () => {
-    await store.apply(FIRST, 0, soon());
+    // A document that is the newest already makes no version, whatever the caller has seen.
     for (const seen of [0, 1, 2])
       expect(await store.apply(FIRST, seen, soon())).toEqual({ version: 1, is_new: false });
     expect(await versions()).toEqual([1]);
   });
 
-  test('applied by eight processes at once: one wins, the others are told; and no number is left out', async () => {
-    const stores = Array.from({ length: 8 }, () => new PolicyStore(poolOf(place, 1)));
+  test('applied by eight processes at once: one wins, the others are refused; and no number is left out', async () => {
+    const stores = Array.from({ length: 8 }, () => new PolicyStore(ownPool(place, 1)));
     const document = (i: number, round: number) => `version: 1 # of ${i} in round ${round}\n`;
     for (let round = 0; round < 5; round++) {
       const applied = await Promise.all(
@@ -94,7 +76,7 @@ describe.each(kinds())('policies on the %s database', (kind) => {
       );
       const winner = applied.findIndex((one) => one !== undefined);
       expect(applied.filter((one) => one !== undefined)).toHaveLength(1);
-      expect((await store.newest(soon()))!.document).toBe(document(winner, round));
+      expect((await newest()).document).toBe(document(winner, round));
     }
     expect(await versions()).toEqual([5, 4, 3, 2, 1]);
   });
@@ -108,7 +90,7 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     return { follower, problems, told };
   }
 
-  /** Demands reads until one of them began after the call. */
+  /** Requires reads until one of them began after the call. */
   async function read(follower: PolicyFollower): Promise<PolicySnapshot> {
     const sinceMs = leaseMs();
     let began = false;
@@ -124,12 +106,7 @@ describe.each(kinds())('policies on the %s database', (kind) => {
 
   test('are followed: none, one, the next, each with the time of its read', async () => {
     const { follower, problems, told } = following();
-    expect(follower.latest).toEqual({
-      policy: undefined,
-      asOfMs: Number.NEGATIVE_INFINITY,
-      hasBareTokens: false,
-      problem: undefined,
-    });
+    expect(follower.latest).toEqual({ ...NONE_KNOWN, problem: undefined });
     const beforeMs = leaseMs();
     await follower.start();
     expect(follower.latest).toMatchObject({ policy: undefined, problem: undefined });
@@ -159,13 +136,8 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     await store.apply(FIRST, 0, soon());
     expect((await read(follower)).policy?.version).toBe(1);
     await store.apply('version: 2\n', 1, soon());
-    for (let i = 0; i < 2; i++)
-      expect(await read(follower)).toEqual({
-        policy: undefined,
-        asOfMs: Number.NEGATIVE_INFINITY,
-        hasBareTokens: false,
-        problem: expect.any(UnreadablePolicy),
-      });
+    const unreadable = { ...NONE_KNOWN, problem: expect.any(UnreadablePolicy) };
+    for (let i = 0; i < 2; i++) expect(await read(follower)).toEqual(unreadable);
     expect(String(follower.latest.problem)).toContain(
       'Version 2 of the policy cannot be read by this program: line 1, column 10: ',
     );
@@ -179,11 +151,11 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     const { follower, problems } = following();
     await store.apply(FIRST, 0, soon());
     const { policy, asOfMs } = await read(follower);
-    await pool.query('alter table standin.policies rename to away', [], soon());
+    await query('alter table standin.policies rename to away');
     const { problem, ...kept } = await read(follower);
     expect(kept).toEqual({ policy, asOfMs, hasBareTokens: false });
     expect(problems).toEqual([problem]);
-    await pool.query('alter table standin.away rename to policies', [], soon());
+    await query('alter table standin.away rename to policies');
     await until(async () => (await follower.refresh()).problem === undefined, 'a read');
     expect(follower.latest.asOfMs).toBeGreaterThan(asOfMs);
     expect(problems).toHaveLength(2);
@@ -192,12 +164,11 @@ describe.each(kinds())('policies on the %s database', (kind) => {
   test('that a slow read brings are not taken after those of a later read', async () => {
     const { follower } = following();
     await store.apply(FIRST, 0, soon());
-    const candidates = store.candidates.bind(store);
     let release = () => {};
     const held = new Promise<void>((resolve) => {
       release = resolve;
     });
-    const old = candidates(0, soon());
+    const old = store.candidates(0, soon());
     vi.spyOn(store, 'candidates').mockImplementationOnce(() => held.then(() => old));
     const slow = follower.refresh();
     await old;
@@ -213,8 +184,7 @@ describe.each(kinds())('policies on the %s database', (kind) => {
   });
 
   test('are noted as durable by their document: a failover can give the number to another', async () => {
-    const insert = 'insert into standin.policies (version, document) values (1, $1)';
-    await pool.query(insert, [FIRST], soon());
+    await query('insert into standin.policies (version, document) values (1, $1)', [FIRST]);
     for (const document of [SECOND, FIRST]) {
       await store.note({ version: 1 } as Durable<{ version: number }>, document, soon());
       const [head] = await store.candidates(0, soon());
@@ -224,63 +194,49 @@ describe.each(kinds())('policies on the %s database', (kind) => {
 
   test('of a database that was restored are those of the database', async () => {
     const { follower } = following();
+    const known = async () => (await read(follower)).policy;
+    const lose = () => query('delete from standin.policies where version = 2');
     await store.apply(FIRST, 0, soon());
     await store.apply(SECOND, 1, soon());
-    expect((await read(follower)).policy?.version).toBe(2);
-    const lose = () => pool.query('delete from standin.policies where version = 2', [], soon());
+    expect((await known())?.version).toBe(2);
     await lose();
-    expect((await read(follower)).policy).toMatchObject({ version: 1, fields: undefined });
+    expect(await known()).toMatchObject({ version: 1, fields: undefined });
     await store.apply(SECOND, 1, soon());
-    expect((await read(follower)).policy).toMatchObject({
-      version: 2,
-      fields: [{}],
-      elsewhere: 'pass',
-    });
+    expect(await known()).toMatchObject({ version: 2, fields: [{}], elsewhere: 'pass' });
     await lose();
     await store.apply(`${FIRST}\n`, 1, soon());
-    expect((await read(follower)).policy).toMatchObject({ version: 2, fields: undefined });
+    expect(await known()).toMatchObject({ version: 2, fields: undefined });
   });
 });
 
 test('of every kind, those of a document that took the number of a lost one are read, too', async () => {
-  const pool = poolOf(await newVault(kinds()[0]!));
-  await migrate(pool, soon());
-  const policies = new PolicyStore(pool);
-  const every = new EveryKind({ policies }, 'tok');
+  const { pool, store } = await newStore(kinds()[0]!);
+  const every = new EveryKind({ policies: store }, 'tok');
   for (const name of ['one', 'other']) {
     await pool.query('delete from standin.policies', [], soon());
-    await policies.apply(`version: 1\nkinds: { ${name}: { shape: uuid } }\n`, 0, soon());
+    await store.apply(`version: 1\nkinds: { ${name}: { shape: uuid } }\n`, 0, soon());
     await every.update();
   }
   expect(every.names).toEqual(expect.arrayContaining(['one', 'other']));
 });
 
-describe.skipIf(!kinds().includes('server'))('with a standby that is away', () => {
-  test('a version that a failover would lose is not in force', async () => {
-    const cluster = await PostgresCluster.start();
-    onTestFinished(() => cluster.stop());
-    const place = await newVault('server', cluster.url('postgres'));
-    const pool = poolOf(place);
-    await migrate(pool, soon());
-    const store = new PolicyStore(pool);
+test.skipIf(!kinds().includes('server'))(
+  'a version that a failover would lose is not in force',
+  async () => {
+    const cluster = await ownCluster();
+    const { place, store } = await newStore('server', cluster.url('postgres'));
     await store.apply(FIRST, 0, soon());
     const follower = new PolicyFollower(store);
     await follower.refresh();
     expect(follower.latest.policy?.version).toBe(1);
-    const superuser = (text: string) => query(cluster.directUrl('postgres'), text);
-    await superuser("alter system set synchronous_standby_names = 'absent'");
-    await superuser('select pg_reload_conf()');
+    const back = await loseStandby(cluster);
     // As a version whose wait for the standby was cancelled: visible, and on this server only.
     const insert = `insert into standin.policies (version, document) values (2, '${FIRST}')`;
-    await query(
-      place.env.DATABASE_URL!,
-      `begin; set local synchronous_commit = local; ${insert}; commit`,
-    );
+    await sql(place, `begin; set local synchronous_commit = local; ${insert}; commit`);
     expect((await store.newest(soon()))!.version).toBe(2);
     await until(async () => (await follower.refresh()).problem !== undefined, 'a failed read');
     expect(follower.latest.policy?.version).toBe(1);
-    await superuser('alter system reset synchronous_standby_names');
-    await superuser('select pg_reload_conf()');
+    await back();
     await until(async () => (await follower.refresh()).policy?.version === 2, 'the version');
-  });
-});
+  },
+);

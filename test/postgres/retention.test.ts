@@ -1,5 +1,332 @@
-import { describe } from 'vitest';
-import { testRetention } from '../support/retention-cases.ts';
-import { kinds } from '../support/service.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { Expiry } from '../../src/records/removal.ts';
+import { drawToken } from '../../src/shape/token.ts';
+import { Pool } from '../../src/store/pool.ts';
+import { hexOf } from '../../src/store/record-walk.ts';
+import { RecordStore } from '../../src/store/records.ts';
+import { forgetTokens, removeExpired } from '../../src/store/removal.ts';
+import { Detokenizer } from '../../src/tokens/detokenizer.ts';
+import { Tokenizer } from '../../src/tokens/tokenizer.ts';
+import type { SealedRecord, Token, Value } from '../../src/types.ts';
+import { CitusCluster, citusIsInstalled } from '../support/citus.ts';
+import { testKeyring, testLeasedKeyring } from '../support/keys.ts';
+import { blockVault } from '../support/own.ts';
+import { freePort } from '../support/processes.ts';
+import { Random } from '../support/random.ts';
+import { RetentionRun } from '../support/retention-run.ts';
+import { kinds, until } from '../support/service.ts';
+import { randomRecord, soon } from '../support/vault.ts';
 
-describe.each(kinds())('records that end, on %s', testRetention);
+const ALL = 1_000_000;
+const TERMS = { token_mode: 'deterministic', time_to_live_s: null } as const;
+const KINDS = [...kinds(), ...(citusIsInstalled ? (['citus'] as const) : [])];
+const tokensOf = (records: readonly SealedRecord[]) => records.map((one) => one.token_fingerprint);
+
+describe.each(KINDS)('records that end, on %s', (kind) => {
+  const keyring = testKeyring();
+  let cluster: CitusCluster | undefined;
+  beforeAll(async () => {
+    if (kind === 'citus') cluster = await CitusCluster.start();
+    return () => cluster?.stop();
+  });
+  const at =
+    kind === 'citus'
+      ? blockVault('server', [1, 2], { serverUrl: () => cluster!.serverUrl })
+      : blockVault(kind, [1, 2]);
+  const newStore = () => new RecordStore(at.pool);
+  const insert = (records: Parameters<RecordStore['insert']>[0], timeToLiveS?: number | null) =>
+    newStore().insert(records, timeToLiveS);
+  const find = (...records: SealedRecord[]) => newStore().find(tokensOf(records));
+  const forget = (...records: SealedRecord[]) => forgetTokens(at.pool, tokensOf(records), soon());
+  const removeAll = () => removeExpired(at.pool, ALL, soon());
+  const query = async (text: string, values: unknown[] = []) =>
+    (await at.pool.query(text, values, soon())).rows;
+
+  /** The row of a record in the table. */
+  async function rowOf({ token_fingerprint: token }: SealedRecord): Promise<Record<string, any>> {
+    const [row] = await query(
+      `select ctid, encode(sealed, 'hex') as sealed, expires_at, key_version,
+         encode(uuid_send(value_fingerprint), 'hex') as value_fingerprint,
+         extract(epoch from expires_at - now()) as left_s
+       from standin.records where token_fingerprint = $1::uuid`,
+      [hexOf(token)],
+    );
+    return { ...row!, left_s: row!.left_s == null ? null : Number(row!.left_s) };
+  }
+
+  async function isFound(record: SealedRecord): Promise<boolean> {
+    const [found] = await find(record);
+    // null means that the record has ended; undefined would mean that it never existed.
+    expect(found).not.toBeUndefined();
+    return found !== null;
+  }
+
+  /** Moves the expiry of a record, so that only this much time is left. */
+  async function leave(leftS: number, record: SealedRecord): Promise<void> {
+    const text = `update standin.records set expires_at = now() + $2::float8 * interval '1 s'
+      where token_fingerprint = $1::uuid`;
+    await query(text, [hexOf(record.token_fingerprint), leftS]);
+  }
+
+  /** A record that expired a second ago, and is not removed. */
+  async function expired() {
+    const record = randomRecord();
+    await insert([record], 100);
+    await leave(-1, record);
+    return record;
+  }
+
+  test('a record is found during its time to live, and not a moment longer, before it is removed and after', async () => {
+    const made = [randomRecord(), randomRecord()];
+    const startedAtMs = performance.now();
+    expect(await insert(made, 2)).toEqual(['stored', 'stored']);
+    expect(await find(...made)).toEqual(made);
+    await until(async () => !(await isFound(made[0]!)), 'it is unknown');
+    expect(performance.now() - startedAtMs).toBeGreaterThan(2_000);
+    // The row still contains the value, but no caller gets the value.
+    expect((await rowOf(made[0]!)).sealed).toHaveLength(80);
+    await until(async () => !(await isFound(made[1]!)), 'the other is unknown');
+    expect(await removeAll()).toEqual({ found: 2, removed: 2 });
+    for (const record of made) {
+      const hex = Buffer.from(record.value_fingerprint, 'latin1').toString('hex');
+      const row = { sealed: '', expires_at: null, value_fingerprint: hex };
+      expect(await rowOf(record)).toMatchObject(row);
+      expect(await isFound(record)).toBe(false);
+    }
+    expect(await removeAll()).toEqual({ found: 0, removed: 0 });
+  });
+
+  test('an expired record that is stored again before it was removed is extended', async () => {
+    const record = await expired();
+    expect(await isFound(record)).toBe(false);
+    expect(await insert([record], 100)).toEqual(['stored']);
+    expect(await isFound(record)).toBe(true);
+    expect(await removeAll()).toEqual({ found: 0, removed: 0 });
+  });
+
+  test.each([
+    [100, 100, 100],
+    [100, 50, 100],
+    [100, 1_000, 1_000],
+    [100, null, null],
+    [null, 100, null],
+    [null, null, null],
+  ])('of times to live of %s and %s s the longer counts', async (first, second, longest) => {
+    const record = randomRecord();
+    for (const timeToLiveS of [first, second])
+      expect(await insert([record], timeToLiveS)).toEqual(['stored']);
+    const { left_s: leftS } = await rowOf(record);
+    if (longest === null) expect(leftS).toBeNull();
+    else {
+      expect(leftS).toBeGreaterThan(longest);
+      expect(leftS).toBeLessThan(longest * 1.07);
+    }
+    const [stored] = await newStore().findDurable(tokensOf([record]));
+    expect(stored!.record).toEqual(record);
+    expect(stored!.leftS === null).toBe(longest === null);
+  });
+
+  test('storing again writes nothing while the time to live is left, and extends when it is not', async () => {
+    const record = randomRecord();
+    const insertAgain = () => insert([record], 1_600);
+    await insertAgain();
+    const before = await rowOf(record);
+    await insertAgain();
+    expect((await rowOf(record)).ctid).toBe(before.ctid);
+    await leave(1_620, record);
+    const later = await rowOf(record);
+    await insertAgain();
+    expect((await rowOf(record)).ctid).toBe(later.ctid);
+    await leave(1_590, record);
+    await insertAgain();
+    expect((await rowOf(record)).left_s).toBeGreaterThan(1_690);
+  });
+
+  test('calls with and without a time to live share a batch, and each gets what it asked for', async () => {
+    const shared = randomRecord();
+    const rival = randomRecord({ token_fingerprint: shared.token_fingerprint });
+    const [short, long, lasting] = [randomRecord(), randomRecord(), randomRecord()];
+    const records = newStore();
+    const outcomes = await Promise.all([
+      records.insert([short, shared], 10),
+      records.insert([lasting, rival]),
+      records.insert([shared, long], 1_000),
+      records.insert([shared]),
+    ]);
+    const twice = ['stored', 'stored'];
+    expect(outcomes).toEqual([twice, ['stored', 'collision'], twice, ['stored']]);
+    expect((await rowOf(shared)).left_s).toBeNull();
+    expect((await rowOf(lasting)).left_s).toBeNull();
+    expect((await rowOf(short)).left_s).toBeLessThan(11);
+    expect((await rowOf(long)).left_s).toBeGreaterThan(1_000);
+  });
+
+  test('a forgotten record is not found, comes back with the same value, and is a collision for any other', async () => {
+    const [record, nobody, kept] = [randomRecord(), randomRecord(), randomRecord()];
+    await insert([record, kept]);
+    const asked = [record, nobody, kept];
+    const states = () => forgetTokens(at.pool, tokensOf(asked), soon(), true);
+    expect(await states()).toEqual(['known', 'unknown', 'known']);
+    expect(await forget(record, nobody)).toEqual(['known', 'unknown']);
+    expect(await states()).toEqual(['forgotten', 'unknown', 'known']);
+    expect(await find(...asked)).toEqual([null, undefined, kept]);
+    expect((await rowOf(record)).sealed).toBe('');
+    expect(await forget(record)).toEqual(['forgotten']);
+
+    const rival = randomRecord({ token_fingerprint: record.token_fingerprint });
+    expect(await insert([rival])).toEqual(['collision']);
+    expect(await insert([rival], 100)).toEqual(['collision']);
+    const again = randomRecord({ ...record, sealed: randomRecord().sealed, key_version: 2 });
+    expect(await insert([rival, again])).toEqual(['collision', 'stored']);
+    expect(await find(record)).toEqual([again]);
+    expect((await rowOf(record)).left_s).toBeNull();
+  });
+
+  test('a forgotten record comes back with a time to live, and one that has expired is forgotten all the same', async () => {
+    const record = randomRecord();
+    await insert([record], 100);
+    await forget(record);
+    expect(await insert([record], 100)).toEqual(['stored']);
+    expect((await rowOf(record)).left_s).toBeGreaterThan(100);
+    expect(await isFound(record)).toBe(true);
+    await leave(-900, record);
+    // The record has expired but is not yet removed. Its value must go too.
+    expect(await forget(record)).toEqual(['known']);
+    expect(await rowOf(record)).toMatchObject({ sealed: '', expires_at: null });
+  });
+
+  test('the first come back in the order of nodes that bring them in opposite orders: no deadlock', async () => {
+    const made = Array.from({ length: 300 }, () => randomRecord());
+    await insert(made);
+    const nodes = [newStore(), newStore()];
+    for (let round = 0; round < 5; round++) {
+      await Promise.all([
+        forget(...made.toReversed()),
+        nodes[0]!.insert(made, 100),
+        nodes[1]!.insert(made.toReversed()),
+        forget(...made),
+      ]);
+    }
+    const deadlocks = 'select deadlocks from pg_stat_database where datname = current_database()';
+    if (kind === 'server') expect(await query(deadlocks)).toEqual([{ deadlocks: '0' }]);
+    expect(await insert(made)).toEqual(Array(300).fill('stored'));
+    expect(await find(...made)).not.toContain(undefined);
+  });
+
+  test('several services remove what has expired, each record once, and end when they are stopped', async () => {
+    await insert(
+      Array.from({ length: 1_200 }, () => randomRecord()),
+      100,
+    );
+    await query('update standin.records set expires_at = now() where expires_at is not null');
+    const left = async () =>
+      (await query('select 1 from standin.records where expires_at is not null')).length;
+    // Includes records of other tests.
+    const before = await left();
+    expect(before).toBeGreaterThanOrEqual(1_200);
+    const failures: unknown[] = [];
+    const onFailure = (error: unknown) => failures.push(error);
+    const expiries = [0, 1].map(() => new Expiry({ pool: at.pool, onFailure, idlePauseMs: 20 }));
+    const removed = () => expiries.reduce((sum, expiry) => sum + expiry.removed, 0);
+    await until(() => removed() >= before, 'all are removed');
+    await Promise.all(expiries.map((expiry) => expiry.stop()));
+    expect({ removed: removed(), failures }).toEqual({ removed: before, failures: [] });
+    expect(await left()).toBe(0);
+  });
+
+  test('a database that is away does not end the removal: it says so, and can be stopped', async () => {
+    const url = `postgres://postgres@127.0.0.1:${await freePort()}/nothing`;
+    const pool = new Pool({ connections: 1, locate: async () => ({ url }) });
+    const failures: unknown[] = [];
+    const expiry = new Expiry({ pool, onFailure: (error) => failures.push(error) });
+    await until(() => failures.length > 0, 'it says so');
+    await expiry.stop();
+    expect(failures.map((error) => (error as Error).message)).toEqual(['database unavailable']);
+    await pool.end();
+  });
+
+  /**
+   * Begins the work while a transaction has locked the row. The work reads the row, and waits before
+   * it writes. At that moment, the transaction changes the row.
+   */
+  async function during<T>(change: string, record: SealedRecord, work: () => Promise<T>) {
+    const row = `standin.records where token_fingerprint = '${hexOf(record.token_fingerprint)}'`;
+    let begun: Promise<T> | undefined;
+    await at.pool.transaction(soon(), async (ask) => {
+      await ask(`select 1 from ${row} for update`);
+      begun = work();
+      const waiting = `select 1 from pg_stat_activity where wait_event_type = 'Lock'
+        and datname = current_database()`;
+      await until(async () => (await query(waiting)).length > 0, 'it waits for the row');
+      await ask(`update ${row.replace(' where', ` set ${change} where`)}`);
+    });
+    return begun!;
+  }
+
+  // The embedded database has one session. A Citus coordinator does not show waits on its nodes.
+  describe.skipIf(kind !== 'server')('while another holds the row', () => {
+    test('a removal spares a record that was extended meanwhile', async () => {
+      const record = await expired();
+      const removed = await during("expires_at = now() + interval '100 s'", record, removeAll);
+      expect(removed).toEqual({ found: 1, removed: 0 });
+      expect(await isFound(record)).toBe(true);
+    });
+
+    test.each([
+      ['was removed', "sealed = '', expires_at = null", 99],
+      ['got more time', "expires_at = now() + interval '1000 s'", 990],
+      ['got no end', 'expires_at = null', Infinity],
+    ])('a record that %s meanwhile is there, and not shortened', async (_, change, atLeastS) => {
+      const record = await expired();
+      const outcomes = await during(change, record, () => insert([record], 100));
+      expect(outcomes).toEqual(['stored']);
+      expect(await isFound(record)).toBe(true);
+      const [stored] = await newStore().findDurable(tokensOf([record]));
+      expect(stored!.leftS ?? Infinity).toBeGreaterThanOrEqual(atLeastS);
+    });
+  });
+
+  /** Two short values with the same first draw. */
+  function rivals(): [Value, Value] {
+    const byToken = new Map<Token, Value>();
+    for (let i = 0; ; i++) {
+      const value = i.toString(36) as Value;
+      const { token } = drawToken(value, 'tok', keyring.deterministicDraws(value).draws, 0)!;
+      const other = byToken.get(token);
+      if (other !== undefined) return [other, value];
+      byToken.set(token, value);
+    }
+  }
+
+  test('a value whose first draw stands for another keeps its token when the other is forgotten', async () => {
+    const tokenizer = new Tokenizer(newStore(), testLeasedKeyring(), 'tok', () => {});
+    const detokenizer = new Detokenizer(newStore(), testLeasedKeyring(), () => {});
+    const tokenOf = async (value: Value) => (await tokenizer.tokenize([value], TERMS))[0]!;
+    const [first, second] = rivals();
+    const tokens = [await tokenOf(first), await tokenOf(second)];
+    expect(tokens[0]).not.toBe(tokens[1]);
+    const fingerprint = keyring.tokenFingerprint(tokens[0]!);
+    await forgetTokens(at.pool, [fingerprint], soon());
+    expect(await detokenizer.detokenize(tokens)).toEqual([null, second]);
+    expect(await tokenOf(second)).toBe(tokens[1]);
+    expect(await detokenizer.detokenize(tokens)).toEqual([null, second]);
+    const found = () => tokenizer.lookup([first, second], TERMS, soon());
+    expect(await found()).toEqual([null, tokens[1]]);
+    expect(await tokenOf(first)).toBe(tokens[0]);
+    expect(await found()).toEqual(tokens);
+    // Nor is a token found that has expired and is not removed yet.
+    await leave(-1, { token_fingerprint: fingerprint } as SealedRecord);
+    expect(await found()).toEqual([null, tokens[1]]);
+    expect(await tokenOf(first)).toBe(tokens[0]);
+    expect(await detokenizer.detokenize(tokens)).toEqual([first, second]);
+  });
+
+  test('random order: what was promised is known, what was forgotten is not, and no token changes its value', async () => {
+    const random = new Random();
+    const run = new RetentionRun(random, newStore, at.pool);
+    await run.run(8, kind === 'server' ? 800 : 250);
+    expect(run.problems, `SEED=${random.seed}`).toEqual([]);
+    expect(run.known).toBeGreaterThan(20);
+    expect(run.unknown).toBeGreaterThan(20);
+  });
+});

@@ -1,60 +1,53 @@
+import { createHash, createHmac } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { newApiKey } from '../../src/crypto/api-key.ts';
 import { RecordStore } from '../../src/store/records.ts';
-import { migrate } from '../../src/store/schema.ts';
 import { Detokenizer } from '../../src/tokens/detokenizer.ts';
 import { Tokenizer } from '../../src/tokens/tokenizer.ts';
 import type { Value } from '../../src/types.ts';
 import { readText } from '../support/docs.ts';
 import { bytesOfUuid, testLeasedKeyring } from '../support/keys.ts';
-import { freePort } from '../support/postgres.ts';
-import {
-  call,
-  leastPrivilegePlace,
-  runCli,
-  type Service,
-  startService,
-  usualPlace,
-} from '../support/service.ts';
-import { addKeyVersions, openTestPool, soon, sql, vaultAddress } from '../support/vault.ts';
+import { startWithOps } from '../support/ops.ts';
+import { actsOn, ask, blockVault } from '../support/own.ts';
+import { call, kinds, leastPrivilegePlace, type Service } from '../support/service.ts';
+import { metric, sql, vaultAddress } from '../support/vault.ts';
 
 /** Somebody with write access to the database changes rows: an error, never another value. */
 const PAIRS = 100;
 type Row = Record<string, any>;
 let service: Service;
 beforeAll(async () => {
-  const OPS_PORT = String(await freePort());
-  service = await startService(await leastPrivilegePlace(), { OPS_PORT });
-});
-afterAll(async () => {
-  await service.stop();
-  service.place.remove();
+  service = await startWithOps(await leastPrivilegePlace());
+  return async () => {
+    await service.stop();
+    service.place.remove();
+  };
 });
 
-/** Tokens of new values, by value. */
+const query = (text: string, values?: unknown[]) => sql(service.place, text, values);
+const clear = () => query('truncate standin.records');
+const numbered = (name: string) => Array.from({ length: 2 * PAIRS }, (_, i) => `${name} ${i}`);
+const damaged = () => metric(service, 'standin_damaged_records_total');
+const restored = (data: object) => ask(service, 'detokenize', data);
+
+/** Tokens of the values, in order. */
 async function tokensOf(values: string[]): Promise<string[]> {
-  return (await call(service, 'tokenize', { values })).body.data.values;
-}
-
-async function damaged(): Promise<number> {
-  const text = await (await fetch(`${service.opsUrl}/metrics`)).text();
-  return Number(/^standin_damaged_records_total (\d+)$/m.exec(text)![1]);
+  return (await ask(service, 'tokenize', values)).data;
 }
 
 async function expectDamaged(token: string): Promise<void> {
-  const answer = await call(service, 'detokenize', { token });
-  expect(answer.body).toEqual({ error: 'internal_error', message: 'record failed authentication' });
-  expect(answer.status).toBe(500);
+  const { status, body } = await restored({ token });
+  expect(body).toEqual({ error: 'internal_error', message: 'record failed authentication' });
+  expect(status).toBe(500);
 }
 
 /** Exchanges columns between each two rows that follow one another in time; created_at is made unique for that. */
-async function swap(columns: string[], where = 'true'): Promise<void> {
+async function swap(columns: string[]): Promise<void> {
   const set = columns.map((column) => `${column} = other.${column}`).join(', ');
-  await sql(
-    service.place,
+  await query(
     `with numbered as (
-       select token_fingerprint as own, row_number() over (order by token_fingerprint) - 1 as n, * from standin.records where ${where}
+       select token_fingerprint as own, row_number() over (order by token_fingerprint) - 1 as n, * from standin.records
      )
      update standin.records as record set ${set}
      from numbered join numbered other on other.n = numbered.n + 1 - 2 * (numbered.n % 2)
@@ -69,10 +62,8 @@ test.each([
 ])(
   'C04: %s exchanged between 100 pairs of rows: 200 errors, 200 alarms',
   async (_name, columns) => {
-    await sql(service.place, 'truncate standin.records');
-    const tokens = await tokensOf(
-      Array.from({ length: 2 * PAIRS }, (_, i) => `swap ${columns} ${i}`),
-    );
+    await clear();
+    const tokens = await tokensOf(numbered(`swap ${columns}`));
     await swap(columns);
     const before = await damaged();
     for (const token of tokens) await expectDamaged(token);
@@ -81,20 +72,19 @@ test.each([
 );
 
 test('C04: another key version in 200 rows: 200 errors', async () => {
-  const tokens = await tokensOf(Array.from({ length: 2 * PAIRS }, (_, i) => `version ${i}`));
-  await sql(service.place, 'update standin.records set key_version = key_version + 1');
+  const tokens = await tokensOf(numbered('version'));
+  await query('update standin.records set key_version = key_version + 1');
   for (const token of tokens) {
-    const answer = await call(service, 'detokenize', { token });
-    expect([answer.status, answer.body.message]).toEqual([500, 'key version not in the keyring']);
+    const { status, body } = await restored({ token });
+    expect([status, body.message]).toEqual([500, 'key version not in the keyring']);
   }
 });
 
 // created_at is not authenticated: it says nothing of the value, and the database writes it.
 test('C05: every single bit of a row changed: an error or an unknown token, never another value', async () => {
-  await sql(service.place, 'truncate standin.records');
+  await clear();
   const [token] = await tokensOf(['Ann Lee']);
-  const rows = await sql(service.place, 'select * from standin.records');
-  const row = rows[0]!;
+  const [row] = (await query('select * from standin.records')) as [Row];
   let changes = 0;
   // One connection for 1,500 changes: one for each would take minutes.
   const database = new pg.Client(vaultAddress(service.place));
@@ -112,7 +102,7 @@ test('C05: every single bit of a row changed: an error or an unknown token, neve
   const check = async (column: string, value: unknown) => {
     const changed = { ...row, [column]: value };
     await exchange(row, changed);
-    const { status } = await call(service, 'detokenize', { token });
+    const { status } = await restored({ token });
     expect(status, `${column} ${changes}`).toBe(column === 'token_fingerprint' ? 400 : 500);
     await exchange(changed, row);
     changes++;
@@ -131,17 +121,15 @@ test('C05: every single bit of a row changed: an error or an unknown token, neve
   }
   for (let bit = 0; bit < 15; bit++) await check('key_version', row.key_version ^ (1 << bit));
   expect(changes).toBe((16 + 16 + 12 + 7 + 16) * 8 + 15);
-  expect((await call(service, 'detokenize', { token })).body.data).toEqual({ token: 'Ann Lee' });
+  expect((await restored({ token })).body.data).toEqual({ token: 'Ann Lee' });
 });
 
 test.each([1, 4, 8, 12, 15, 27])('C06: sealed cut by %i bytes is an error', async (bytes) => {
-  await sql(service.place, 'truncate standin.records');
+  await clear();
   const [token] = await tokensOf(['Ann Lee']);
-  await sql(
-    service.place,
-    'update standin.records set sealed = substr(sealed, 1, length(sealed) - $1::int)',
-    [bytes],
-  );
+  await query('update standin.records set sealed = substr(sealed, 1, length(sealed) - $1::int)', [
+    bytes,
+  ]);
   await expectDamaged(token!);
 });
 
@@ -155,8 +143,8 @@ describe('a record that does not open', () => {
     ['of a key version that is gone', 'key_version = 999'],
     ['with sealed null', 'sealed = null'],
   ];
-  beforeAll(() => sql(service.place, 'alter table standin.records alter sealed drop not null'));
-  afterAll(() => sql(service.place, 'alter table standin.records alter sealed set not null'));
+  beforeAll(() => query('alter table standin.records alter sealed drop not null'));
+  afterAll(() => query('alter table standin.records alter sealed set not null'));
 
   // Together with a new value it is inserted, alone it is looked up: it was stored a moment ago.
   test.each(
@@ -165,89 +153,79 @@ describe('a record that does not open', () => {
       { name, set, more: ['a new value'] },
     ]),
   )('$name is sealed again when its value comes with $more', async ({ set, more }) => {
-    await sql(service.place, 'truncate standin.records');
+    await clear();
     const values = ['Ann Lee', 'Bob Ray', 'Cy Vance'];
     const tokens = await tokensOf(values);
     // Found and opened: what was true of a record then says nothing of a changed one.
     expect(await tokensOf(values)).toEqual(tokens);
-    await sql(service.place, `update standin.records set ${set}`);
-    expect((await call(service, 'detokenize', { tokens })).status).toBe(500);
+    await query(`update standin.records set ${set}`);
+    expect((await restored({ tokens })).status).toBe(500);
     const before = await damaged();
     const again = await tokensOf([...values, ...more]);
     expect(again.slice(0, 3)).toEqual(tokens);
-    expect((await call(service, 'detokenize', { again })).body.data.again).toEqual([
-      ...values,
-      ...more,
-    ]);
+    expect((await restored({ again })).body.data.again).toEqual([...values, ...more]);
     expect(await damaged()).toBe(before + 3);
-    expect((await runCli(['verify'], service.place)).code).toBe(0);
+    await actsOn(service.place).json('verify');
   });
 });
 
 test('C07: the row of one token put in the place of another is an error', async () => {
-  await sql(service.place, 'truncate standin.records');
+  await clear();
   const [ann] = await tokensOf(['Ann Lee']);
-  const [record] = await sql(service.place, 'select * from standin.records');
-  await sql(service.place, 'truncate standin.records');
+  const [record] = await query('select * from standin.records');
+  await clear();
   const [bob] = await tokensOf(['Bob Ray']);
-  await sql(service.place, 'update standin.records set value_fingerprint = $1, sealed = $2', [
+  await query('update standin.records set value_fingerprint = $1, sealed = $2', [
     record!.value_fingerprint,
     record!.sealed,
   ]);
   await expectDamaged(bob!);
-  expect((await call(service, 'detokenize', { a: ann })).status).toBe(400);
+  expect((await restored({ a: ann })).status).toBe(400);
 });
 
-test('C07: a record that is answered for another token is an error', async () => {
-  const place = await usualPlace();
-  const pool = openTestPool(place);
-  onTestFinished(() => pool.end().then(place.remove));
-  await migrate(pool, soon());
-  await addKeyVersions(pool, 1, 2, 3);
-  const records = new RecordStore(pool, { patienceMs: 20_000, onBatch: () => {} });
-  const keys = testLeasedKeyring();
-  const values = ['Ann Lee', 'Bob Ray'] as Value[];
-  const terms = { token_mode: 'deterministic', time_to_live_s: null } as const;
-  const tokens = await new Tokenizer(records, keys, 'tok', () => {}).tokenize(
-    values,
-    terms,
-    soon(),
-  );
-  const detokenizer = new Detokenizer(records, keys, () => {});
-  expect(await detokenizer.detokenize(tokens)).toEqual(values);
-  const find = records.find.bind(records);
-  vi.spyOn(records, 'find').mockImplementation(async (...args) => {
-    const found = await find(...args);
-    return found.toReversed();
+describe('with a store of its own', () => {
+  const at = blockVault(kinds().at(-1)!, [1, 2, 3]);
+
+  test('C07: a record that is answered for another token is an error', async () => {
+    const records = new RecordStore(at.pool);
+    const keys = testLeasedKeyring();
+    const values = ['Ann Lee', 'Bob Ray'] as Value[];
+    const terms = { token_mode: 'deterministic', time_to_live_s: null } as const;
+    const tokens = await new Tokenizer(records, keys, 'tok', () => {}).tokenize(values, terms);
+    const detokenizer = new Detokenizer(records, keys, () => {});
+    expect(await detokenizer.detokenize(tokens)).toEqual(values);
+    const find = records.find.bind(records);
+    vi.spyOn(records, 'find').mockImplementation(async (...args) =>
+      (await find(...args)).toReversed(),
+    );
+    await expect(detokenizer.detokenize(tokens)).rejects.toThrow('record failed authentication');
   });
-  await expect(detokenizer.detokenize(tokens)).rejects.toThrow('record failed authentication');
 });
 
 test('C08: an older row of a token that is put back opens: documented as not noticed', async () => {
-  await sql(service.place, 'truncate standin.records');
+  await clear();
   const [token] = await tokensOf(['Dee Fox']);
-  await sql(service.place, 'create table public.older as select * from standin.records');
-  await sql(service.place, 'truncate standin.records');
+  await query('create table public.older as select * from standin.records');
+  await clear();
   await tokensOf(['Dee Fox']);
-  await sql(service.place, 'delete from standin.records');
-  await sql(service.place, 'insert into standin.records select * from public.older');
-  expect((await call(service, 'detokenize', { token })).body.data).toEqual({ token: 'Dee Fox' });
+  await query('delete from standin.records');
+  await query('insert into standin.records select * from public.older');
+  expect((await restored({ token })).body.data).toEqual({ token: 'Dee Fox' });
   expect(readText('docs/internals/threat-model.md')).toContain('put old rows back');
 });
 
 test('C08: a record that was deleted is an unknown token, and tokenizing again brings the same one back', async () => {
   const [token] = await tokensOf(['Cy Vance']);
-  await sql(service.place, 'truncate standin.records');
-  expect((await call(service, 'detokenize', { token })).status).toBe(400);
+  await clear();
+  expect((await restored({ token })).status).toBe(400);
   expect(await tokensOf(['Cy Vance'])).toEqual([token]);
-  expect((await call(service, 'detokenize', { token })).body.data).toEqual({ token: 'Cy Vance' });
+  expect((await restored({ token })).body.data).toEqual({ token: 'Cy Vance' });
 });
 
 test('C09: an API key row that was made without the keys of the vault opens nothing', async () => {
-  const { createHash, createHmac } = await import('node:crypto');
   const apiKey = newApiKey();
-  const [found] = await sql(service.place, 'select client_id, digest from standin.api_keys');
-  const stored = await sql(service.place, 'select wrapped from standin.keyring');
+  const [found] = await query('select client_id, digest from standin.api_keys');
+  const stored = await query('select wrapped from standin.keyring');
   const secrets = [
     Buffer.alloc(0),
     Buffer.alloc(32),
@@ -270,16 +248,14 @@ test('C09: an API key row that was made without the keys of the vault opens noth
   }
   expect((await call(service, 'tokenize', { a: 'b' }, apiKey)).status).toBe(401);
   // A row that the service has made is seen at once: it does read the table.
-  const issue = ['api-key', 'issue', '--client', found!.client_id, '--json'];
-  const issued = JSON.parse((await runCli(issue, service.place)).stdout);
+  const issued = await actsOn(service.place).json(`api-key issue --client ${found!.client_id}`);
   expect((await call(service, 'tokenize', { a: 'b' }, issued.api_key)).status).toBe(200);
   expect((await call(service, 'tokenize', { a: 'b' }, apiKey)).status).toBe(401);
-  await sql(service.place, "delete from standin.api_keys where api_key_id like 'forged%'");
+  await query("delete from standin.api_keys where api_key_id like 'forged%'");
 });
 
 test('C21: of an API key there is a keyed digest only', async () => {
-  const { createHash } = await import('node:crypto');
-  const rows = await sql(service.place, 'select digest, k::text as row from standin.api_keys k');
+  const rows = await query('select digest, k::text as row from standin.api_keys k');
   expect(rows[0]!.digest).toHaveLength(32);
   const plain = createHash('sha256').update(service.api_key).digest();
   for (const { digest, row } of rows) {

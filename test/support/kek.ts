@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, onTestFinished, vi } from 'vitest';
 import { parseKekSettings } from '../../src/config/kek.ts';
 import { OperatorError } from '../../src/errors.ts';
 import { decryptHere, kekCloud } from '../../src/kek/clouds.ts';
@@ -76,26 +76,20 @@ export class KekFixture {
     return kekCloud(this.file, kek, timeouts, decryptHere)!;
   }
 
-  /** Runs a test with a key service and its KEK_FILE. */
-  async withService<S extends KeyServiceStandIn>(
+  /** A key service with its KEK_FILE, which ends with the test. Settings are as in the service. */
+  async serve<S extends KeyServiceStandIn>(
     STAND_IN: new (tls: { key: Buffer; cert: Buffer }) => S,
-    work: (service: S) => Promise<void>,
-  ): Promise<void> {
+  ) {
     const service = await new STAND_IN(this.pem).listen();
-    try {
-      writeFileSync(this.file, service.encrypt(KEK));
-      await work(service);
-    } finally {
-      service.stop();
-    }
-  }
-
-  read(...settings: Changes[]): Promise<Buffer> {
-    return this.sourceOf(Object.assign({}, ...settings), PATIENT, true).read();
-  }
-
-  problem(...settings: Changes[]): Promise<string> {
-    return problemOf(this.sourceOf(Object.assign({}, ...settings), PATIENT, true));
+    onTestFinished(() => service.stop());
+    writeFileSync(this.file, service.encrypt(KEK));
+    const source = (changes: Changes[]) => {
+      const settings = Object.assign({}, service.environment, ...changes);
+      return this.sourceOf(settings, PATIENT, true);
+    };
+    const read = (...changes: Changes[]) => source(changes).read();
+    const problem = (...changes: Changes[]) => problemOf(source(changes));
+    return { service, read, problem };
   }
 }
 

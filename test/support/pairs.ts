@@ -2,6 +2,10 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Decrypter } from 'age-encryption';
 import { expect } from 'vitest';
+import type { Keyring } from '../../src/crypto/keyring.ts';
+import { scopeOf } from '../../src/crypto/scope.ts';
+import { drawToken } from '../../src/shape/token.ts';
+import type { Token, Value } from '../../src/types.ts';
 import { type Place, runJson, type Service } from './service.ts';
 import { detokenizeAll, tokenizeAll } from './vault.ts';
 
@@ -53,10 +57,9 @@ export async function expectThereAndBack(place: Place, service: Service): Promis
   const tokens = values.map((_, i) => `old-${i}_tok`);
   const own = values.map((value) => `own ${value}`);
   const ownTokens = await tokenizeAll(service, own);
-  const file = join(place.folder, 'pairs.csv');
-  writeFileSync(
-    file,
-    `token,value\n${values.map((value, i) => `${tokens[i]},${value}\n`).join('')}`,
+  const file = pairsFile(
+    place,
+    values.map((value, i) => ({ token: tokens[i], value })),
   );
   const counts = { rejected: 0, detokenize_only: 0 };
   const imported = { ...counts, imported: values.length, already_known: 0 };
@@ -74,4 +77,19 @@ export async function expectThereAndBack(place: Place, service: Service): Promis
   );
   expect(found.toSorted()).toEqual(lines.toSorted());
   return values;
+}
+
+/** The token that a vault would draw for a value, from this draw on. */
+export function drawn(keyring: Keyring, value: string, from = 0, space = ''): Token {
+  const { draws } = keyring.deterministicDraws(value as Value, scopeOf('text', space));
+  return drawToken(value as Value, 'tok', draws, from)!.token;
+}
+
+let files = 0;
+
+/** A new file with pairs to import. */
+export function pairsFile({ folder }: Place, pairs: readonly object[]): string {
+  const path = join(folder, `pairs-${++files}.ndjson`);
+  writeFileSync(path, pairs.map((pair) => `${JSON.stringify(pair)}\n`).join(''));
+  return path;
 }

@@ -1,6 +1,7 @@
 import type { Keyring } from '../../src/crypto/keyring.ts';
+import type { Pool } from '../../src/store/pool.ts';
 import type { RecordStore } from '../../src/store/records.ts';
-import type { RemovalStore } from '../../src/store/removal.ts';
+import { forgetTokens, removeExpired } from '../../src/store/removal.ts';
 import { Detokenizer } from '../../src/tokens/detokenizer.ts';
 import { Tokenizer } from '../../src/tokens/tokenizer.ts';
 import type { Token, Value } from '../../src/types.ts';
@@ -41,27 +42,27 @@ export class RetentionRun {
   readonly #keyring: Keyring;
   readonly #tokenizers: readonly Tokenizer[];
   readonly #detokenizer: Detokenizer;
-  readonly #removals: RemovalStore;
+  readonly #pool: Pool;
   /** All acknowledged tokens. */
   readonly #values = new Map<Token, Value>();
   readonly #promises = new Map<Token, Promised[]>();
   readonly #forgets = new Map<Token, Forgets>();
   readonly #uses = new Map<Value, Uses>();
 
-  constructor(random: Random, newStore: () => RecordStore, removals: RemovalStore) {
+  constructor(random: Random, newStore: () => RecordStore, pool: Pool) {
     this.#random = random;
     const keys = testLeasedKeyring();
     this.#keyring = keys.keyring;
     const onDamaged = () => this.problems.push('a damaged record');
     this.#tokenizers = [0, 1].map(() => new Tokenizer(newStore(), keys, 'tok', onDamaged));
     this.#detokenizer = new Detokenizer(newStore(), keys, onDamaged);
-    this.#removals = removals;
+    this.#pool = pool;
   }
 
   async run(workers: number, steps: number): Promise<void> {
     let isOver = false;
     const remove = async () => {
-      while (!isOver) await this.#removals.removeExpired(50, soon());
+      while (!isOver) await removeExpired(this.#pool, 50, soon());
     };
     const work = async () => {
       for (let step = 0; step < steps; step++) await this.#step();
@@ -110,7 +111,7 @@ export class RetentionRun {
     const forgets = this.#forgetsOf(token);
     const startedAtMs = performance.now();
     forgets.active++;
-    await this.#removals.forget([this.#keyring.tokenFingerprint(token)], soon());
+    await forgetTokens(this.#pool, [this.#keyring.tokenFingerprint(token)], soon());
     forgets.active--;
     forgets.lastEndMs = performance.now();
     forgets.lastStartMs = Math.max(forgets.lastStartMs, startedAtMs);

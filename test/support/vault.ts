@@ -38,7 +38,7 @@ export function openedVault(place: Place): OpenedVault {
     pool,
     keys,
     source,
-    records: new RecordStore(pool, { patienceMs: 20_000, onBatch: () => {} }),
+    records: new RecordStore(pool),
     keyring: async () => new Keyring(await openKeys(keys, source, 'tok', soon())),
   };
 }

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { ApiKeyUses } from '../../src/access/api-key-uses.ts';
-import type { ApiKeyUseStore } from '../../src/store/api-keys.ts';
+import type { ApiKeyStore } from '../../src/store/api-keys.ts';
 
 test('requests are counted by client, unused ones are not there, and from the 1,001st on together', () => {
-  const uses = new ApiKeyUses(undefined as unknown as ApiKeyUseStore);
+  const uses = new ApiKeyUses(undefined as unknown as ApiKeyStore);
   for (let rank = 0; rank < 1_003; rank++) {
     for (const key of ['first', 'second']) {
       const use = uses.of(`${key} of ${rank}`, `client ${rank}`, rank);
@@ -20,7 +20,7 @@ test('requests are counted by client, unused ones are not there, and from the 1,
 });
 
 test('what became of strings is counted by client, also with API keys that have ended', () => {
-  const uses = new ApiKeyUses(undefined as unknown as ApiKeyUseStore);
+  const uses = new ApiKeyUses(undefined as unknown as ApiKeyStore);
   for (const key of ['ended', 'live']) {
     const use = uses.of(key, 'client', 0);
     Object.assign(use, { requests: 3, written: 3, replaced: 2, passed: 1 });
@@ -38,7 +38,7 @@ test('each use of an API key is written, also of one that has ended, after a wri
     // A use during the write is of the next one.
     if (marked.push(apiKeyIds) === 1) uses.of('live', 'client', 0).requests++;
   };
-  const uses = new ApiKeyUses({ mark } as unknown as ApiKeyUseStore);
+  const uses = new ApiKeyUses({ markUsed: mark } as unknown as ApiKeyStore);
   for (const key of ['ended', 'live', 'unused']) uses.of(key, 'client', 0);
   uses.of('ended', 'client', 0).requests++;
   uses.of('live', 'client', 0).requests++;

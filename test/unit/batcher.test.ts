@@ -11,11 +11,8 @@ interface Batch {
 }
 
 const BOUNDS = {
-  lanes: 1,
-  maxBatchItems: 10,
-  maxBatchBytes: 100,
-  maxWaitingItems: 20,
-  patienceMs: 60_000,
+  ...{ lanes: 1, maxBatchItems: 10, maxBatchBytes: 100 },
+  ...{ maxWaitingItems: 20, patienceMs: 60_000 },
 };
 
 /** A batcher whose batches the test answers: each item by itself in brackets. */
@@ -40,7 +37,22 @@ function setUp(options: Partial<BatcherOptions<string, string>> = {}) {
     taken < batches.length
       ? Promise.resolve(batches[taken++]!)
       : new Promise((resolve) => waiting.push(resolve));
-  return { batcher, batches, sizes, next };
+  /** Submits single items, each in a call of its own. */
+  const submit = (...items: string[]) => items.map((item) => batcher.submit([item]));
+  /** Answers so many batches. */
+  const answer = async (count: number) => {
+    for (let i = 0; i < count; i++) (await next()).answer();
+  };
+  /** A batch that is in flight, so that what comes now waits. */
+  const busy = async () => {
+    const [stuck] = submit('stuck');
+    const batch = await next();
+    return async () => {
+      batch.answer();
+      expect(await stuck).toEqual(['<stuck>']);
+    };
+  };
+  return { batcher, batches, sizes, next, submit, answer, busy };
 }
 
 function numbered(prefix: string, count: number): string[] {
@@ -52,177 +64,132 @@ async function turns(): Promise<void> {
   for (let i = 0; i < 2; i++) await new Promise((resolve) => setImmediate(resolve));
 }
 
-describe('grouping', () => {
-  test('what is submitted in one turn goes together, in order', async () => {
-    const { batcher, next, sizes } = setUp();
-    const results = [batcher.submit(['a', 'b']), batcher.submit(['c']), batcher.submit(['d'])];
-    const batch = await next();
-    expect(batch.items).toEqual(['a', 'b', 'c', 'd']);
-    batch.answer();
-    expect(await Promise.all(results)).toEqual([['<a>', '<b>'], ['<c>'], ['<d>']]);
-    expect(sizes).toEqual([4]);
-  });
-
-  test('an idle batcher flushes one item at once', async () => {
-    const { batcher, next } = setUp();
-    const result = batcher.submit(['a']);
-    (await next()).answer();
-    expect(await result).toEqual(['<a>']);
-  });
-
-  test('what comes while a batch is in flight waits and shares the next', async () => {
-    const { batcher, batches, next } = setUp();
-    const first = batcher.submit(['a']);
-    const inFlight = await next();
-    const later = [batcher.submit(['b']), batcher.submit(['c', 'd'])];
-    await turns();
-    later.push(batcher.submit(['e']));
-    await turns();
-    expect(batches).toHaveLength(1);
-    inFlight.answer();
-    await first;
-    const batch = await next();
-    expect(batch.items).toEqual(['b', 'c', 'd', 'e']);
-    batch.answer();
-    expect(await Promise.all(later)).toEqual([['<b>'], ['<c>', '<d>'], ['<e>']]);
-  });
-
-  test('as many batches are in flight as there are lanes', async () => {
-    const { batcher, batches, next } = setUp({ lanes: 2 });
-    const results: Promise<readonly string[]>[] = [];
-    for (const item of ['a', 'b', 'c', 'd']) {
-      results.push(batcher.submit([item]));
-      await turns();
-    }
-    expect(batches.map((batch) => batch.items)).toEqual([['a'], ['b']]);
-    for (let i = 0; i < 3; i++) (await next()).answer();
-    expect(await Promise.all(results)).toEqual([['<a>'], ['<b>'], ['<c>'], ['<d>']]);
-    expect(batches[2]!.items).toEqual(['c', 'd']);
-  });
-
-  test('no items are answered without a batch', async () => {
-    const { batcher, batches } = setUp();
-    expect(await batcher.submit([])).toEqual([]);
-    await turns();
-    expect(batches).toHaveLength(0);
-  });
+/** Calls of so many items, or bytes, in one turn, and the calls in each batch. */
+test.each<[string, number[], number[], number[][]]>([
+  ['go together, in order', [2, 1, 1], [], [[2, 1, 1]]],
+  [
+    'fill a batch up to its items, and none is split',
+    [4, 6, 4, 4],
+    [],
+    [
+      [4, 6],
+      [4, 4],
+    ],
+  ],
+  ['of more than a batch are a batch of their own', [1, 15, 1], [], [[1], [15], [1]]],
+  ['of more than the queue are taken when nothing waits', [25], [], [[25]]],
+  [
+    'fill a batch up to its bytes',
+    [1, 1, 1, 1],
+    [60, 40, 1, 99],
+    [
+      [1, 1],
+      [1, 1],
+    ],
+  ],
+  ['of more than the bytes of a batch go alone', [2, 1], [500, 1], [[2], [1]]],
+])('calls of one turn %s', async (_, items, bytes, batches) => {
+  const { batcher, next, sizes } = setUp();
+  const calls = items.map((count, i) => numbered(`${i}.`, count));
+  const results = calls.map((call, i) => batcher.submit(call, bytes[i]));
+  let taken = 0;
+  for (const batch of batches) {
+    const { items, answer } = await next();
+    expect(items).toEqual(calls.slice(taken, taken + batch.length).flat());
+    taken += batch.length;
+    answer();
+  }
+  const expected = calls.map((call) => call.map((item) => `<${item}>`));
+  expect(await Promise.all(results)).toEqual(expected);
+  expect(sizes).toEqual(batches.map((batch) => batch.reduce((sum, count) => sum + count)));
 });
 
-describe('bounds', () => {
-  test('a batch has at most max_batch_items, is filled up to them, and no call is split', async () => {
-    const { batcher, next } = setUp();
-    const results = [4, 6, 4, 4].map((n, i) => batcher.submit(numbered(`${i}.`, n)));
-    for (const size of [10, 8]) {
-      const batch = await next();
-      expect(batch.items).toHaveLength(size);
-      batch.answer();
-    }
-    expect((await Promise.all(results)).flat()).toHaveLength(18);
-  });
-
-  test('a call larger than a batch is a batch of its own', async () => {
-    const { batcher, next } = setUp();
-    const results = [
-      batcher.submit(['a']),
-      batcher.submit(numbered('b', 15)),
-      batcher.submit(['c']),
-    ];
-    for (const size of [1, 15, 1]) {
-      const batch = await next();
-      expect(batch.items).toHaveLength(size);
-      batch.answer();
-    }
-    await Promise.all(results);
-  });
-
-  test('more than max_waiting_items are refused with overloaded and a time to come back', async () => {
-    const { batcher, next } = setUp();
-    const first = batcher.submit(['in flight']);
-    const inFlight = await next();
-    const waiting = [12, 8].map((n) => batcher.submit(numbered(`${n}.`, n)));
-    const refused = batcher.submit(['one more']);
-    await expect(refused).rejects.toBeInstanceOf(CallerError);
-    await expect(refused).rejects.toMatchObject({ code: 'overloaded', retryAfterS: 1 });
-    inFlight.answer();
-    for (let i = 0; i < 2; i++) (await next()).answer();
-    expect((await Promise.all([first, ...waiting])).flat()).toHaveLength(21);
-  });
-
-  test('what was refused is not run; after the queue is empty items are taken again', async () => {
-    const { batcher, batches, next } = setUp();
-    const waiting = batcher.submit(numbered('w', 20));
-    await expect(batcher.submit(['refused'])).rejects.toThrow();
-    (await next()).answer();
-    await waiting;
-    const again = batcher.submit(numbered('v', 20));
-    (await next()).answer();
-    await again;
-    expect(batches.flatMap((batch) => batch.items)).not.toContain('refused');
-  });
-
-  test('one call larger than the queue is taken when nothing waits', async () => {
-    const { batcher, next } = setUp();
-    const result = batcher.submit(numbered('a', 25));
-    (await next()).answer();
-    expect(await result).toHaveLength(25);
-  });
+test('what comes while a batch is in flight waits and shares the next', async () => {
+  const { batcher, batches, next, submit, busy } = setUp();
+  const free = await busy();
+  const later = [...submit('b'), batcher.submit(['c', 'd'])];
+  await turns();
+  later.push(...submit('e'));
+  await turns();
+  expect(batches).toHaveLength(1);
+  await free();
+  const batch = await next();
+  expect(batch.items).toEqual(['b', 'c', 'd', 'e']);
+  batch.answer();
+  expect(await Promise.all(later)).toEqual([['<b>'], ['<c>', '<d>'], ['<e>']]);
 });
 
-describe('bytes', () => {
-  test('a batch has no more than it may, in whole calls', async () => {
-    const { batcher, next } = setUp();
-    const results = [60, 40, 1, 99].map((bytes, i) => batcher.submit([`${i}`], bytes));
-    expect((await next()).items).toEqual(['0', '1']);
-    for (const result of results) result.catch(() => {});
-  });
+test('as many batches are in flight as there are lanes', async () => {
+  const { batcher, batches, answer } = setUp({ lanes: 2 });
+  const results: Promise<readonly string[]>[] = [];
+  for (const item of ['a', 'b', 'c', 'd']) {
+    results.push(batcher.submit([item]));
+    await turns();
+  }
+  expect(batches.map((batch) => batch.items)).toEqual([['a'], ['b']]);
+  await answer(3);
+  expect(await Promise.all(results)).toEqual([['<a>'], ['<b>'], ['<c>'], ['<d>']]);
+  expect(batches[2]!.items).toEqual(['c', 'd']);
+});
 
-  test('one call of more than a batch may have goes alone', async () => {
-    const { batcher, next } = setUp();
-    const results = [batcher.submit(['a', 'b'], 500), batcher.submit(['c'], 1)];
-    const first = await next();
-    expect(first.items).toEqual(['a', 'b']);
-    first.answer();
-    (await next()).answer();
-    expect(await Promise.all(results)).toEqual([['<a>', '<b>'], ['<c>']]);
-  });
+test('no items are answered without a batch', async () => {
+  const { batcher, batches } = setUp();
+  expect(await batcher.submit([])).toEqual([]);
+  await turns();
+  expect(batches).toHaveLength(0);
+});
+
+test('more than max_waiting_items are refused with a time to come back, and never run; then others are taken', async () => {
+  const { batcher, batches, answer, busy } = setUp();
+  const free = await busy();
+  const waiting = [12, 8].map((n) => batcher.submit(numbered(`${n}.`, n)));
+  const refused = batcher.submit(['refused']);
+  await expect(refused).rejects.toBeInstanceOf(CallerError);
+  await expect(refused).rejects.toMatchObject({ code: 'overloaded', retryAfterS: 1 });
+  await free();
+  await answer(2);
+  expect((await Promise.all(waiting)).flat()).toHaveLength(20);
+  const again = batcher.submit(numbered('v', 20));
+  await answer(1);
+  await again;
+  expect(batches.flatMap((batch) => batch.items)).not.toContain('refused');
 });
 
 describe('failures', () => {
   test('an outage fails all calls of its batch, with its error, and no other', async () => {
-    const { batcher, next } = setUp();
-    const results = [batcher.submit(['a']), batcher.submit(['b'])];
+    const { next, submit, answer } = setUp();
+    const results = submit('a', 'b');
     const batch = await next();
-    const later = batcher.submit(['c']);
+    const [later] = submit('c');
     const error = new Unavailable(new Error('no'));
     batch.fail(error);
     for (const result of results) await expect(result).rejects.toBe(error);
-    (await next()).answer();
+    await answer(1);
     expect(await later).toEqual(['<c>']);
   });
 
   test('a call that fails for what is in it fails alone: those beside it are answered', async () => {
-    const { batcher, next, sizes } = setUp();
-    const results = [batcher.submit(['a']), batcher.submit(['bad', 'b']), batcher.submit(['c'])];
-    for (const result of results) result.catch(() => {});
+    const { batcher, next, sizes, submit, answer } = setUp();
+    const results = [...submit('a'), batcher.submit(['bad', 'b']), ...submit('c')];
     const error = new Error('bad');
+    const refused = expect(results[1]).rejects.toBe(error);
     (await next()).fail(error);
-    (await next()).answer();
+    await answer(1);
     (await next()).fail(error);
-    (await next()).answer();
+    await answer(1);
+    await refused;
     expect(await results[0]).toEqual(['<a>']);
-    await expect(results[1]).rejects.toBe(error);
     expect(await results[2]).toEqual(['<c>']);
     expect(sizes).toEqual([4, 1, 2, 1]);
   });
 
   test('a run that throws at once fails its calls; the batcher goes on', async () => {
     let runs = 0;
-    const { batcher } = setUp({
-      run: (items) => {
-        if (runs++ === 0) throw new Error('at once');
-        return Promise.resolve(items);
-      },
-    });
+    const run = (items: readonly string[]) => {
+      if (runs++ === 0) throw new Error('at once');
+      return Promise.resolve(items);
+    };
+    const { batcher } = setUp({ run });
     await expect(batcher.submit(['a'])).rejects.toThrow('at once');
     expect(await batcher.submit(['b'])).toEqual(['b']);
   });
@@ -230,22 +197,22 @@ describe('failures', () => {
 
 describe('deadlines', () => {
   test('a batch has the deadline of its oldest item', async () => {
-    const { batcher, next } = setUp({ patienceMs: 5_000 });
+    const { next, submit } = setUp({ patienceMs: 5_000 });
     const beforeMs = performance.now();
-    const oldest = batcher.submit(['a']);
+    const oldest = submit('a');
     const afterMs = performance.now();
-    const result = batcher.submit(['b']);
+    const results = [...oldest, ...submit('b')];
     const batch = await next();
     expect(batch.deadlineMs).toBeGreaterThanOrEqual(beforeMs + 5_000);
     expect(batch.deadlineMs).toBeLessThanOrEqual(afterMs + 5_000);
     batch.answer();
-    await Promise.all([oldest, result]);
+    await Promise.all(results);
   });
 
   test('a call may have less time than others: a batch has the deadline of the earliest', async () => {
-    const { batcher, next } = setUp();
+    const { batcher, next, submit } = setUp();
     const byMs = performance.now() + 10_000;
-    const results = [batcher.submit(['a']), batcher.submit(['b'], 0, byMs)];
+    const results = [...submit('a'), batcher.submit(['b'], 0, byMs)];
     const batch = await next();
     expect(batch.deadlineMs).toBe(byMs);
     batch.answer();
@@ -253,8 +220,8 @@ describe('deadlines', () => {
   });
 
   test('a call that has no time left fails alone: those beside it are tried again', async () => {
-    const { batcher, next } = setUp();
-    const patient = [batcher.submit(['a']), batcher.submit(['c'])];
+    const { batcher, next, submit } = setUp();
+    const patient = submit('a', 'c');
     const late = batcher.submit(['b'], 0, performance.now());
     const batch = await next();
     batch.fail(new Unavailable(new Error('no answer in time')));
@@ -267,58 +234,44 @@ describe('deadlines', () => {
   });
 
   test('a call that has less time than those before it does not wait longer', async () => {
-    const { batcher, batches, next } = setUp();
-    const stuck = batcher.submit(['stuck']);
-    const inFlight = await next();
-    const patient = batcher.submit(['a']);
-    const short = batcher.submit(['b'], 0, performance.now() + 30);
-    await expect(short).rejects.toBeInstanceOf(Unavailable);
-    const shorter = batcher.submit(['c'], 0, performance.now() + 30);
-    await expect(shorter).rejects.toBeInstanceOf(Unavailable);
-    inFlight.answer();
-    (await next()).answer();
-    await stuck;
+    const { batcher, batches, submit, answer, busy } = setUp();
+    const free = await busy();
+    const [patient] = submit('a');
+    for (const item of ['b', 'c']) {
+      const short = batcher.submit([item], 0, performance.now() + 30);
+      await expect(short).rejects.toBeInstanceOf(Unavailable);
+    }
+    await free();
+    await answer(1);
     expect(await patient).toEqual(['<a>']);
     expect(batches.map(({ items }) => items)).toEqual([['stuck'], ['a']]);
   });
 
-  test('an item that waits longer than patience_ms is Unavailable, and never run', async () => {
-    const { batcher, batches, next } = setUp({ patienceMs: 30 });
-    const stuck = batcher.submit(['stuck']);
-    const inFlight = await next();
+  test('an item that waits longer than patience_ms is Unavailable, is never run, and makes room in the queue', async () => {
+    const { batcher, batches, answer, busy } = setUp({ patienceMs: 30 });
+    const free = await busy();
     const submittedMs = performance.now();
-    const waiting = ['b', 'c'].map((item) => batcher.submit([item]));
+    const waiting = ['b', 'c'].map((name) => batcher.submit(numbered(name, 10)));
     for (const result of waiting) await expect(result).rejects.toBeInstanceOf(Unavailable);
     expect(performance.now() - submittedMs).toBeGreaterThanOrEqual(30);
-    inFlight.answer();
-    expect(await stuck).toEqual(['<stuck>']);
-    await turns();
-    expect(batches).toHaveLength(1);
+    const taken = batcher.submit(numbered('v', 20));
+    await free();
+    await answer(1);
+    expect(await taken).toHaveLength(20);
+    expect(batches).toHaveLength(2);
   });
 
   test('a process that stood still answers what waited: it reads first, and then gives time', async () => {
-    const { batcher, next } = setUp({ patienceMs: 20 });
-    const running = batcher.submit(['a']);
+    const { next, submit } = setUp({ patienceMs: 20 });
+    const running = submit('a');
     const batch = await next();
-    const waiting = batcher.submit(['b']);
+    const waiting = submit('b');
     setImmediate(batch.answer);
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 40);
     const late = await next();
     expect(late.deadlineMs).toBeGreaterThan(performance.now());
     late.answer();
-    expect(await Promise.all([running, waiting])).toEqual([['<a>'], ['<b>']]);
-  });
-
-  test('expired items make room in the queue', async () => {
-    const { batcher, next } = setUp({ patienceMs: 30 });
-    const stuck = batcher.submit(['stuck']);
-    const inFlight = await next();
-    await expect(batcher.submit(numbered('w', 20))).rejects.toBeInstanceOf(Unavailable);
-    const taken = batcher.submit(numbered('v', 20));
-    inFlight.answer();
-    (await next()).answer();
-    await stuck;
-    expect(await taken).toHaveLength(20);
+    expect(await Promise.all([...running, ...waiting])).toEqual([['<a>'], ['<b>']]);
   });
 });
 

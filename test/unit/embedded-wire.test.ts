@@ -37,46 +37,25 @@ function oneByteEach(bytes: Buffer): Buffer[] {
 
 const EXTENDED = [message('P', 'parse'), message('B', 'bind'), message('E', 'execute')];
 
-describe('before the start', () => {
-  test.each([
-    ['SSL', SSL_REQUEST],
-    ['GSS', GSS_REQUEST],
-  ])('a request for %s encryption is told, and the start may follow', (_, request) => {
-    expect(partsOf(request, STARTUP)).toEqual([{ kind: 'encryption_request' }, group(STARTUP)]);
-  });
+const END: Part = { kind: 'end' };
+const ASKED: Part = { kind: 'encryption_request' };
+const STARTED = group(STARTUP);
 
-  test('a request to cancel is the end', () => {
-    expect(partsOf(CANCEL_REQUEST)).toEqual([{ kind: 'end' }]);
-  });
-
-  test('a start-up packet is a group', () => {
-    expect(partsOf(STARTUP)).toEqual([group(STARTUP)]);
-  });
+test.each<[string, Buffer[], Part[]]>([
+  ['a request for SSL is told, and the start may follow', [SSL_REQUEST, STARTUP], [ASKED, STARTED]],
+  ['a request for GSS is told, and the start may follow', [GSS_REQUEST, STARTUP], [ASKED, STARTED]],
+  ['a request to cancel is the end', [CANCEL_REQUEST], [END]],
+  ['a start-up packet is a group', [STARTUP], [STARTED]],
+  ['nothing is given before the group is whole', [STARTUP, ...EXTENDED], [STARTED]],
+  ['Terminate is the end', [STARTUP, message('X')], [STARTED, END]],
+])('%s', (_, chunks, parts) => {
+  expect(partsOf(...chunks)).toEqual(parts);
 });
 
-describe('after the start', () => {
-  test.each(['Q', 'S', 'H'])('%s ends a group', (type) => {
-    const end = message(type, 'x');
-    expect(partsOf(STARTUP, ...EXTENDED, end)).toEqual([group(STARTUP), group(...EXTENDED, end)]);
-  });
-
-  test('nothing is given before the group is whole', () => {
-    expect(partsOf(STARTUP, ...EXTENDED)).toEqual([group(STARTUP)]);
-  });
-
-  test('two groups in one chunk are two parts', () => {
-    const sync = message('S');
-    const bytes = Buffer.concat([...EXTENDED, sync, ...EXTENDED, sync]);
-    expect(partsOf(STARTUP, bytes)).toEqual([
-      group(STARTUP),
-      group(...EXTENDED, sync),
-      group(...EXTENDED, sync),
-    ]);
-  });
-
-  test('Terminate is the end', () => {
-    expect(partsOf(STARTUP, message('X'))).toEqual([group(STARTUP), { kind: 'end' }]);
-  });
+test.each(['Q', 'S', 'H'])('%s ends a group, also where two are in one chunk', (type) => {
+  const all = [...EXTENDED, message(type, 'x')];
+  const two = Buffer.concat([...all, ...all]);
+  expect(partsOf(STARTUP, two)).toEqual([STARTED, group(...all), group(...all)]);
 });
 
 describe('a length that cannot be is the end', () => {

@@ -109,11 +109,8 @@ describe('contradictions name every setting that is part of them', () => {
   });
 
   test('are not looked for while one of the settings is refused', () => {
-    const environment = {
-      ...TRANSIT,
-      KEK_TRANSIT_URL: 'vault.example',
-      DATABASE_URL: 'postgres://d',
-    };
+    const wrong = { KEK_TRANSIT_URL: 'vault.example', DATABASE_URL: 'postgres://d' };
+    const environment = { ...TRANSIT, ...wrong };
     expect(problemsOf(() => parseConfig(environment))).toEqual([
       'KEK_TRANSIT_URL is not an https:// URL; http:// on the loopback only.',
     ]);

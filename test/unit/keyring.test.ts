@@ -45,20 +45,14 @@ describe('deterministic mode', () => {
     expect(before[0]).not.toBe(before[1]);
   });
 
-  test('equal values have equal tokens, on every node with the same keys', () => {
-    const tokens = [keyring, testKeyring()].map(
-      (node) => drawToken(VALUE, 'tok', node.deterministicDraws(VALUE).draws, 0)!.token,
-    );
-    expect(tokens[0]).toBe(tokens[1]);
-  });
-
   test('another token key gives other draws and fingerprints', () => {
     const keys = testKeys().map((key) =>
       key.purpose === 'token' ? { ...key, bytes: testKey('another') } : key,
     );
     const other = new Keyring(keys).deterministicDraws(VALUE);
-    expect(other.draws(0, 0)).not.toBe(keyring.deterministicDraws(VALUE).draws(0, 0));
-    expect(other.value_fingerprint).not.toBe(keyring.deterministicDraws(VALUE).value_fingerprint);
+    const own = keyring.deterministicDraws(VALUE);
+    expect(other.draws(0, 0)).not.toBe(own.draws(0, 0));
+    expect(other.value_fingerprint).not.toBe(own.value_fingerprint);
   });
 
   test('values that differ only in Unicode normalisation differ in fingerprint', () => {
@@ -78,36 +72,25 @@ describe('random mode', () => {
       .digest();
     expect(draws(2, 1)).toBe(expected.toString('latin1', 0, 48));
     expect(keyring.randomDraws(valueFingerprint).draws(2, 1)).toBe(draws(2, 1));
-    const drawn = Array.from({ length: 2_000 }, () => keyring.randomDraws().draws(0, 0));
-    expect(new Set(drawn).size).toBe(2_000);
   });
 
-  test('the value fingerprint says nothing of the value: 16 fresh bytes', () => {
-    const fingerprints = Array.from(
-      { length: 2_000 },
-      () => keyring.randomDraws().value_fingerprint,
-    );
+  test('the fingerprint says nothing of the value: 16 fresh bytes; so do the draws', () => {
+    const drawn = Array.from({ length: 2_000 }, () => keyring.randomDraws());
+    const fingerprints = drawn.map((one) => one.value_fingerprint);
     expect(fingerprints.every((fingerprint) => fingerprint.length === 16)).toBe(true);
     expect(new Set(fingerprints).size).toBe(2_000);
+    expect(new Set(drawn.map(({ draws }) => draws(0, 0))).size).toBe(2_000);
   });
 
   test('equal values get tokens that differ, and each opens', () => {
     const records = [1, 2].map(() => {
       const { draws, value_fingerprint: valueFingerprint } = keyring.randomDraws();
-      return keyring.seal(
-        VALUE,
-        keyring.tokenFingerprint(drawToken(VALUE, 'tok', draws, 0)!.token),
-        valueFingerprint,
-      );
+      const { token } = drawToken(VALUE, 'tok', draws, 0)!;
+      return keyring.seal(VALUE, keyring.tokenFingerprint(token), valueFingerprint);
     });
     expect(records[0]!.token_fingerprint).not.toBe(records[1]!.token_fingerprint);
     for (const record of records) expect(keyring.open(record)).toEqual({ value: VALUE });
   });
-});
-
-test('a token fingerprint is the first 16 bytes of HMAC-SHA-256 of the token', () => {
-  const expected = hmac('sha256', 'fingerprint', 'abcde_tok').toString('latin1', 0, 16);
-  expect(keyring.tokenFingerprint('abcde_tok' as Token)).toBe(expected);
 });
 
 test('no two texts of any spaces share a fingerprint, whatever bytes a caller sends', () => {
@@ -131,11 +114,6 @@ test('no two texts of any spaces share a fingerprint, whatever bytes a caller se
     }),
     { numRuns: 5_000 },
   );
-});
-
-test('an API key digest is HMAC-SHA-256 of the API key', () => {
-  const expected = hmac('sha256', 'api-key', 'stk_x').toString('latin1');
-  expect(keyring.apiKeyDigest('stk_x')).toBe(expected);
 });
 
 test('C11: a record opens under no other key version, though the key of that one is the same', () => {

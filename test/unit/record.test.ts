@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { deriveKey, importKey, open, seal } from '../../src/crypto/primitives.ts';
 import { openRecord } from '../../src/crypto/record.ts';
 import { scopeOf } from '../../src/crypto/scope.ts';
-import type { Sealed, SealedRecord, Token, TokenFingerprint, Value } from '../../src/types.ts';
+import type { Sealed, SealedRecord, Token, Value } from '../../src/types.ts';
 import { testKey, testKeyring } from '../support/keys.ts';
 
 const keyring = testKeyring();
@@ -56,108 +56,59 @@ test('every nonce is another one', () => {
 
 describe('does not open', () => {
   const record = sealed();
-
-  test('with any one bit of sealed changed', () => {
-    for (let bit = 0; bit < record.sealed.length * 8; bit++) {
-      expect(keyring.open({ ...record, sealed: flipped(record.sealed, bit) })).toEqual(DAMAGED);
-    }
+  const empty = sealed('' as Value);
+  const other = sealed('bob@ex.com' as Value, 'abc@de.fgh_tok' as Token);
+  const bits = (count: number) => Array.from({ length: count }, (_, bit) => bit);
+  const cut = (from: SealedRecord, bytes: number) => ({
+    sealed: from.sealed.subarray(0, bytes) as Sealed,
   });
+  const swapped = {
+    token_fingerprint: record.value_fingerprint as never,
+    value_fingerprint: record.token_fingerprint as never,
+  };
 
-  test('with any one bit of a fingerprint changed', () => {
-    for (let bit = 0; bit < 128; bit++) {
-      const tokenFingerprint = flippedText(record.token_fingerprint, bit);
-      const valueFingerprint = flippedText(record.value_fingerprint, bit);
-      expect(keyring.open({ ...record, token_fingerprint: tokenFingerprint })).toEqual(DAMAGED);
-      expect(keyring.open({ ...record, value_fingerprint: valueFingerprint })).toEqual(DAMAGED);
-    }
-  });
-
-  test.each([4, 8, 12, 15])('with an authentication tag of %i bytes', (bytes) => {
-    const cut = record.sealed.length - 16 + bytes;
-    expect(keyring.open({ ...record, sealed: record.sealed.subarray(0, cut) as Sealed })).toEqual(
-      DAMAGED,
-    );
-  });
-
-  test.each([4, 8, 12, 15])('empty and with an authentication tag of %i bytes', (bytes) => {
-    const empty = sealed('' as Value);
-    const cut = empty.sealed.subarray(0, 12 + bytes) as Sealed;
-    expect(keyring.open({ ...empty, sealed: cut })).toEqual(DAMAGED);
-  });
-
-  test('cut anywhere', () => {
-    for (let bytes = 0; bytes < record.sealed.length; bytes++) {
-      const cut = record.sealed.subarray(0, bytes) as Sealed;
-      expect(keyring.open({ ...record, sealed: cut })).toEqual(DAMAGED);
-    }
-  });
-
-  test('with a byte more', () => {
-    const longer = Buffer.concat([record.sealed, Buffer.alloc(1)]) as Sealed;
-    expect(keyring.open({ ...record, sealed: longer })).toEqual(DAMAGED);
-  });
-
-  test('with a column of another record', () => {
-    const other = sealed('bob@ex.com' as Value, 'abc@de.fgh_tok' as Token);
-    for (const column of ['token_fingerprint', 'value_fingerprint', 'sealed'] as const) {
-      expect(keyring.open({ ...record, [column]: other[column] })).toEqual(DAMAGED);
-    }
-  });
-
-  test('with its two fingerprints swapped', () => {
-    const tokenFingerprint = record.value_fingerprint as never;
-    const valueFingerprint = record.token_fingerprint as never;
-    expect(
-      keyring.open({
-        ...record,
-        token_fingerprint: tokenFingerprint,
-        value_fingerprint: valueFingerprint,
-      }),
-    ).toEqual(DAMAGED);
-  });
-
-  test.each([0, 15, 17])('with a value fingerprint of %i bytes', (bytes) => {
-    const valueFingerprint = `${record.value_fingerprint}x`.slice(0, bytes) as never;
-    expect(keyring.open({ ...record, value_fingerprint: valueFingerprint })).toEqual(DAMAGED);
+  test.each<[string, Partial<SealedRecord>[]]>([
+    [
+      'with any one bit of sealed changed',
+      bits(record.sealed.length * 8).map((bit) => ({ sealed: flipped(record.sealed, bit) })),
+    ],
+    [
+      'with any one bit of the token fingerprint changed',
+      bits(128).map((bit) => ({ token_fingerprint: flippedText(record.token_fingerprint, bit) })),
+    ],
+    [
+      'with any one bit of the value fingerprint changed',
+      bits(128).map((bit) => ({ value_fingerprint: flippedText(record.value_fingerprint, bit) })),
+    ],
+    ['cut anywhere', bits(record.sealed.length).map((bytes) => cut(record, bytes))],
+    [
+      'empty, and with a short authentication tag',
+      bits(16).map((tag) => ({ ...empty, ...cut(empty, 12 + tag) })),
+    ],
+    ['with a byte more', [{ sealed: Buffer.concat([record.sealed, Buffer.alloc(1)]) as Sealed }]],
+    [
+      'with a column of another record',
+      (['token_fingerprint', 'value_fingerprint', 'sealed'] as const).map((column) => ({
+        [column]: other[column],
+      })),
+    ],
+    ['with its two fingerprints swapped', [swapped]],
+    [
+      'with a value fingerprint of another length',
+      [0, 15, 17].map((bytes) => ({
+        value_fingerprint: `${record.value_fingerprint}x`.slice(0, bytes) as never,
+      })),
+    ],
+  ])('%s', (_, changes) => {
+    expect(changes.length).toBeGreaterThan(0);
+    for (const change of changes) expect(keyring.open({ ...record, ...change })).toEqual(DAMAGED);
   });
 });
 
-describe('key versions', () => {
-  test('new records are sealed with the highest, old ones still open', () => {
-    const old = testKeyring([1]).seal(VALUE, TOKEN_FINGERPRINT, 'v'.repeat(16) as never);
-    const rotated = testKeyring([1, 2]);
-    expect(rotated.open(old)).toEqual({ value: VALUE });
-    expect(rotated.seal(VALUE, TOKEN_FINGERPRINT, 'v'.repeat(16) as never).key_version).toBe(2);
-  });
-
-  test('a record under the name of another version does not open', () => {
-    const rotated = testKeyring([1, 2]);
-    const record = rotated.seal(VALUE, TOKEN_FINGERPRINT, 'v'.repeat(16) as never);
-    expect(rotated.open({ ...record, key_version: 1 })).toEqual(DAMAGED);
-  });
-
-  test('the version is bound even where two versions are the same key', () => {
-    const key = importKey(testKey('same'));
-    const aad = Buffer.from(`\x01\0\0\0\x01${'t'.repeat(16)}${'v'.repeat(16)}`, 'latin1');
-    const record = {
-      token_fingerprint: 't'.repeat(16) as TokenFingerprint,
-      value_fingerprint: 'v'.repeat(16) as never,
-      sealed: seal(key, VALUE, aad) as Sealed,
-    };
-    expect(openRecord(key, { ...record, key_version: 1 })).toEqual({ value: VALUE });
-    expect(openRecord(key, { ...record, key_version: 2 })).toBeUndefined();
-  });
-
-  test.each([0, -1, 2, 2 ** 31])(
-    'version %i, which the keyring lacks, is key_missing',
-    (version) => {
-      expect(keyring.open({ ...sealed(), key_version: version })).toEqual({
-        failure: 'key_missing',
-      });
-    },
-  );
+test.each([0, -1, 2, 2 ** 31])('version %i, which is not there, is key_missing', (version) => {
+  const opened = keyring.open({ ...sealed(), key_version: version });
+  expect(opened).toEqual({ failure: 'key_missing' });
 });
-
 test('each of the 256 first fingerprint bytes has a key of its own, derived from the DEK', () => {
   const dek = importKey(testKey('dek 1'));
   const subkeys = Array.from({ length: 256 }, (_, i) =>
@@ -215,14 +166,9 @@ describe('imports', () => {
       aad.writeUInt8(format, 0);
       aad.writeUInt32BE(1, 1);
       aad.write(place[0] + place[1], 5, 'latin1');
-      const [tokenFingerprint, valueFingerprint] = place;
+      const [token, value] = place;
       const sealed = seal(key, plaintext, aad) as Sealed;
-      return {
-        token_fingerprint: tokenFingerprint,
-        value_fingerprint: valueFingerprint,
-        key_version: 1,
-        sealed,
-      };
+      return { token_fingerprint: token, value_fingerprint: value, key_version: 1, sealed };
     };
     const prefixed = (name: string) => String.fromCharCode(name.length) + name;
     fc.assert(

@@ -209,7 +209,7 @@ export class CurrentState {
     const { vault, sampler, facts, policy } = this.#options;
     const [clients, uses] = await Promise.all([
       vault.clients.list(deadlineMs),
-      vault.apiKeyUses.ofClients(deadlineMs),
+      vault.apiKeys.usesOfClients(deadlineMs),
     ]);
     const now = new Date();
     const states = clients.map((client, rank): ClientState => {
