@@ -193,6 +193,7 @@ const ROOMS: Record<string, readonly string[]> = {
   cli: ['commands'],
   '#paths': ['#client/path'],
   '#bulk': ['#paths'],
+  '#console': ['#client/path', '#paths/json-text'],
 };
 
 /** Rooms that the service imports by these names in package.json. */
