@@ -87,8 +87,8 @@ function RateChart({ name, rates }: ClientDetail) {
   const highest = Math.max(0, ...perS);
   return (
     <Chart
-      {...{ title: 'Requests', unit: 'per second, on this node', group: 'client' }}
-      {...{ data, format: si, lines: [{ label: 'requests', color: 1 }] }}
+      {...{ title: 'Requests', unit: 'per second, on this node' }}
+      {...{ data, format: si, lines: [{ label: 'requests', color: 1, style: 'solid' }] }}
       range={[endS - HISTORY_MS / 1_000, endS]}
       nothing={highest === 0 ? 'No requests in the last 15 minutes' : ''}
       words={`Requests of ${name}: ${si(perS.at(-1) ?? 0)} now, ${si(highest)} at most`}

@@ -96,27 +96,32 @@ export function placeOf(text: string, steps: Steps): readonly [number, number] |
   return [at, valueEnd(text, at)];
 }
 
-/** The kind of each string that the service replaces, by path. Other values pass unchanged. */
-export function kindsIn(data: object, policy: PolicyDetail): ReadonlyMap<string, string> {
-  const strings = leavesOf(data).filter(({ value }) => typeof value === 'string');
-  const { fields } = policy;
+/**
+ * The kind of each string that the service replaces, by path. Other values pass unchanged.
+ * @param known the kinds of some strings, wherever they are
+ */
+export function kindsIn(
+  data: object,
+  { fields, elsewhere }: PolicyDetail,
+  known: ReadonlyMap<unknown, string | undefined> = new Map(),
+): ReadonlyMap<string, string> {
   // The service takes a lone list `values` for values of no field, unless the policy names it.
   const isList = 'values' in data && Array.isArray(data.values) && Object.keys(data).length === 1;
-  if (fields === null || (isList && fields.every(({ steps }) => steps[0] !== 'values')))
-    return new Map(strings.map(({ path }) => [path, 'text']));
+  const isText = fields === null || (isList && fields.every(({ steps }) => steps[0] !== 'values'));
   const kindAt = (steps: Steps) => {
     const fits = (step: Steps[number], i: number) =>
       step === steps[i] || (step === null && typeof steps[i] === 'number');
-    const field = fields.find((one) => one.steps.length === steps.length && one.steps.every(fits));
-    return field?.kind ?? (policy.elsewhere === 'tokenize' ? 'text' : undefined);
+    const field = fields?.find((one) => one.steps.length === steps.length && one.steps.every(fits));
+    return field?.kind ?? (elsewhere === 'tokenize' ? 'text' : undefined);
   };
-  return new Map(
-    strings.flatMap(({ path, steps, value }) => {
-      // The service replaces no empty string under a policy with fields.
-      const kind = value === '' ? undefined : kindAt(steps);
-      return kind === undefined ? [] : [[path, kind] as const];
-    }),
-  );
+  const kinds = new Map<string, string>();
+  for (const { path, steps, value } of leavesOf(data)) {
+    // The service replaces no empty string under a policy with fields.
+    if (typeof value !== 'string' || (value === '' && !isText)) continue;
+    const kind = isText ? 'text' : kindAt(steps);
+    if (kind !== undefined) kinds.set(path, known.get(value) ?? kind);
+  }
+  return kinds;
 }
 
 /** Items of a list in an example. */

@@ -26,13 +26,8 @@ import {
 import { ask, send } from './send.ts';
 
 const EXAMPLE = {
-  customer: {
-    name: 'Zoë Müller-Lüdenscheidt',
-    emails: ['zoe.mueller@example.com', 'zoe@example.org'],
-    phone: '+49 30 901820',
-  },
+  customer: { name: 'Zoë Müller', emails: ['zoe.mueller@example.com', 'zoe@example.org'] },
   card: '4111 1111 1111 1111',
-  iban: 'DE89 3704 0044 0532 0130 00',
   note: 'Prefers e-mail, before noon',
 };
 const UNREACHABLE = 'The console cannot be reached. Try again.';
@@ -108,7 +103,7 @@ class Desk extends Component<DeskProps, DeskState> {
   /** The values of the tokens that the page shows; undefined: the user typed the tokens. */
   #answered: unknown;
   /** Of the tokens that the page got last. */
-  #kindOfToken = new Map<unknown, string>();
+  #kindOfToken = new Map<unknown, string | undefined>();
 
   override componentDidUpdate({ policy }: DeskProps): void {
     if (policy !== this.props.policy) void this.#learn();
@@ -201,9 +196,8 @@ class Desk extends Component<DeskProps, DeskState> {
     const { apiKey } = this.state;
     const { policy } = this.props;
     const headers = { [API_KEY_HEADER]: apiKey.trim() };
-    const isOfUse = policy !== undefined && apiKey !== '';
-    const asked = isOfUse && ask<ClientDetail>(PATHS.apiKey, 'POST', undefined, headers);
-    const client = asked ? await asked.catch(() => null) : null;
+    const learn = () => ask<ClientDetail>(PATHS.apiKey, 'POST', undefined, headers);
+    const client = policy && apiKey !== '' ? await learn().catch(() => null) : null;
     // Not an answer for an earlier key or policy.
     if (apiKey === this.state.apiKey && policy === this.props.policy) this.setState({ client });
     return client;
@@ -260,8 +254,9 @@ class Desk extends Component<DeskProps, DeskState> {
     const values = JSON.parse(text);
     this.#answered = values;
     const kinds = policy && kindsIn(values, policy);
-    const made = leavesOf(tokens).filter(({ path }) => kinds?.has(path));
-    this.#kindOfToken = new Map(made.map(({ path, value }) => [value, kinds!.get(path)!]));
+    this.#kindOfToken = new Map(
+      leavesOf(tokens).map(({ path, value }) => [value, kinds?.get(path)]),
+    );
     const outcome: Shown =
       kinds?.size === 0
         ? { level: 'warning', words: 'Nothing was tokenized: no field of the policy is in it' }
@@ -279,7 +274,9 @@ class Desk extends Component<DeskProps, DeskState> {
     const values = this.#answered;
     const tokens = JSON.parse(text);
     const { data: restored, unapplied: left = [] } = answered.body!;
-    const kinds = this.#kindsOf(tokens);
+    const { policy } = this.props;
+    // A token keeps its kind wherever it is put. Of others, the field says what is likely.
+    const kinds = policy && kindsIn(tokens, policy, this.#kindOfToken);
     const unapplied = new Map(left.map(({ path, reason }) => [inData(path), reason]));
     const rights = new Map(client?.sees?.map(({ kind, right }) => [kind, right]));
     const gaps = gapsIn(kinds, unapplied, rights);
@@ -289,17 +286,6 @@ class Desk extends Component<DeskProps, DeskState> {
     const shown = { words: `Restored${words}`, note, answered };
     const fields = { values, tokens, restored, kinds, rights, unapplied };
     this.setState({ shown: { ...shown, level: isEqual || gaps ? 'good' : 'warning', fields } });
-  }
-
-  /** A token keeps its kind wherever it is put. Of others, the field says what is likely. */
-  #kindsOf(tokens: object): Kinds | undefined {
-    const { policy } = this.props;
-    const kinds = policy && kindsIn(tokens, policy);
-    if (kinds === undefined) return undefined;
-    const placed = leavesOf(tokens).filter(({ path }) => kinds.has(path));
-    return new Map(
-      placed.map(({ path, value }) => [path, this.#kindOfToken.get(value) ?? kinds.get(path)!]),
-    );
   }
 }
 
