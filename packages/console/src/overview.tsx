@@ -116,6 +116,8 @@ const line = (label: string, color: number, pick: Pick, style: Line['style'] = '
   ...{ label, color, pick, style },
 });
 
+const NO_REQUESTS = 'No requests in this time';
+
 /** @param color that of the operation in all charts */
 const latencyOf = (name: 'tokenize' | 'detokenize', color: number): TrafficPlot => {
   const quantile = (which: keyof Latency) => (sample: Sample) =>
@@ -124,7 +126,7 @@ const latencyOf = (name: 'tokenize' | 'detokenize', color: number): TrafficPlot 
     title: `Latency of ${name}`,
     unit: '50, 95 and 99 % were faster',
     format: ms,
-    nothing: 'No requests in this time',
+    nothing: NO_REQUESTS,
     lines: [
       line('p50', color, quantile('p50_ms'), 'dotted'),
       line('p95', color, quantile('p95_ms'), 'dashed'),
@@ -133,35 +135,33 @@ const latencyOf = (name: 'tokenize' | 'detokenize', color: number): TrafficPlot 
   };
 };
 
+const ratesOf = (title: string, nothing: string, ...lines: TrafficPlot['lines']): TrafficPlot => ({
+  ...{ title, unit: 'per second', format: si, hasTotal: true, nothing, lines },
+});
+
 const PLOTS: readonly TrafficPlot[] = [
-  {
-    ...{ title: 'Requests', unit: 'per second', format: si, hasTotal: true },
-    nothing: 'No requests in this time',
-    lines: [
-      line('tokenize', 1, ({ tokenize }) => requestsOf(tokenize)),
-      line('detokenize', 2, ({ detokenize }) => requestsOf(detokenize), 'dashed'),
-    ],
-  },
-  {
-    ...{ title: 'Values', unit: 'per second', format: si, hasTotal: true },
-    nothing: 'No values in this time',
-    lines: [
-      line('tokenized', 1, ({ tokenize }) => tokenize.values),
-      line('restored', 2, ({ detokenize }) => detokenize.values, 'dashed'),
-    ],
-  },
+  ratesOf(
+    'Requests',
+    NO_REQUESTS,
+    line('tokenize', 1, ({ tokenize }) => requestsOf(tokenize)),
+    line('detokenize', 2, ({ detokenize }) => requestsOf(detokenize), 'dashed'),
+  ),
+  ratesOf(
+    'Values',
+    'No values in this time',
+    line('tokenized', 1, ({ tokenize }) => tokenize.values),
+    line('restored', 2, ({ detokenize }) => detokenize.values, 'dashed'),
+  ),
   latencyOf('tokenize', 1),
   latencyOf('detokenize', 2),
-  {
-    ...{ title: 'Refused and failed', unit: 'requests per second', format: si, hasTotal: true },
-    nothing: 'Nothing was refused, nothing failed',
-    lines: [
-      line('refused', 5, (sample) => both(sample, 'refused')),
-      line('failed', 4, (sample) => both(sample, 'failed')),
-      line('by limit', 5, ({ limited }) => limited, 'dashed'),
-      line('overload', 5, ({ shed }) => shed, 'dotted'),
-    ],
-  },
+  ratesOf(
+    'Refused and failed',
+    'Nothing was refused, nothing failed',
+    line('refused', 5, (sample) => both(sample, 'refused')),
+    line('failed', 4, (sample) => both(sample, 'failed')),
+    line('by limit', 5, ({ limited }) => limited, 'dashed'),
+    line('overload', 5, ({ shed }) => shed, 'dotted'),
+  ),
   {
     ...{ title: 'Records per database statement', format: si },
     unit: 'requests share statements under load',
