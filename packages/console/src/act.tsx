@@ -77,7 +77,7 @@ function ActDialog({ first, close }: { first: Step; close: () => void }) {
   return (
     <Dialog title={step.title} close={close}>
       <form method="dialog" onSubmit={submit} onInput={() => setError('')}>
-        <div hidden={done !== undefined}>
+        <div class="view" hidden={done !== undefined}>
           {step.warnings?.map((line) => (
             <p class="error" key={line}>
               {line}
@@ -86,7 +86,9 @@ function ActDialog({ first, close }: { first: Step; close: () => void }) {
           {step.lines?.map((line) => (
             <p key={line}>{line}</p>
           ))}
-          <div hidden={step !== first}>{first.fields}</div>
+          <div class="view" hidden={step !== first}>
+            {first.fields}
+          </div>
           <p class="error" role="alert">
             {error}
           </p>
