@@ -143,21 +143,14 @@ const TEST_RULES: [string, Rule, Source[]][] = [
   ],
 ];
 
-describe.each(RULES)('%s', (_name, rule, canary) => {
-  test('in all of src/ and packages/', () => {
-    expect(sources.length).toBeGreaterThan(30);
-    expect(sources.flatMap((source) => rule(source, sources))).toEqual([]);
-  });
-  test('and the canary is caught', () => {
-    expect(canary.flatMap((source) => rule(source, canary))).not.toEqual([]);
-  });
-});
-
-describe.each(TEST_RULES)('%s', (_name, rule, canary) => {
-  test('in all files of tests', () => {
-    expect(tests.length).toBeGreaterThan(100);
-    const others = tests.filter(({ path }) => path !== 'tidy.test.ts');
-    expect(others.flatMap((source) => rule(source, tests))).toEqual([]);
+const others = tests.filter(({ path }) => path !== 'tidy.test.ts');
+describe.each([
+  ...RULES.map((row) => [...row, sources] as const),
+  ...TEST_RULES.map((row) => [...row, others] as const),
+])('%s', (_name, rule, canary, among) => {
+  test('everywhere', () => {
+    expect(among.length).toBeGreaterThan(100);
+    expect(among.flatMap((source) => rule(source, among))).toEqual([]);
   });
   test('and the canary is caught', () => {
     expect(canary.flatMap((source) => rule(source, canary))).not.toEqual([]);

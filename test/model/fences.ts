@@ -1,291 +1,235 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { definitionOf } from '../mutation/mutant.ts';
 import { ROOT } from '../support/program.ts';
 
-const VAULT = 'vault.pml';
-const IMPORTS = 'imports.pml';
-const COMMANDS = 'commands.pml';
-
-/** Of the vault, each with two values and, unless it says so, two nodes; everything at once has too many states. */
-export const PARTS = {
-  'rotate, reseal and retire': ['-DALONE', '-DWITHOUT_DAMAGE', '-DWITHOUT_FORGET', VAULT],
-  'one node: rotate, reseal and retire of three versions, forget': [
-    ...['-DALONE', '-DWITHOUT_DAMAGE', '-DONE_NODE', '-DVERSIONS=3', VAULT],
+/**
+ * What Spin explores, and its command line. Of the vault, each with two values and, unless it says so, two nodes;
+ * everything at once has too many states.
+ */
+export const PARTS: Readonly<Record<string, readonly [about: string, command: string]>> = {
+  KEYS: ['rotate, reseal and retire', '-DALONE -DWITHOUT_DAMAGE -DWITHOUT_FORGET vault.pml'],
+  THREE: [
+    'one node: rotate, reseal and retire of three versions, forget',
+    '-DALONE -DWITHOUT_DAMAGE -DONE_NODE -DVERSIONS=3 vault.pml',
   ],
-  'one node: keys, forget and damage': ['-DALONE', '-DONE_NODE', VAULT],
-  'failover with rotate, reseal and retire': ['-DWITHOUT_DAMAGE', '-DWITHOUT_FORGET', VAULT],
-  'failover, forget and damage': ['-DWITHOUT_KEYS', VAULT],
-  'failover, forget and damage, values that draw the same token': [
-    ...['-DWITHOUT_KEYS', '-DDRAWS', VAULT],
+  DAMAGE: ['one node: keys, forget and damage', '-DALONE -DONE_NODE vault.pml'],
+  KEYS_FAILOVER: [
+    'failover with rotate, reseal and retire',
+    '-DWITHOUT_DAMAGE -DWITHOUT_FORGET vault.pml',
   ],
-  'both values forgotten, values that draw the same token': [
-    ...['-DALONE', '-DWITHOUT_KEYS', '-DONE_NODE', '-DDRAWS', '-DFORGETS_BOTH', VAULT],
+  FAILOVER: ['failover, forget and damage', '-DWITHOUT_KEYS vault.pml'],
+  DRAWS: [
+    'failover, forget and damage, values that draw the same token',
+    '-DWITHOUT_KEYS -DDRAWS vault.pml',
   ],
-  'imports, aliases, forget, rotate, reseal and retire': ['-DALONE', '-DWITH_KEYS', IMPORTS],
-  'two imports, aliases and forget': ['-DALONE', '-DTWO_IMPORTS', IMPORTS],
-  'imports, aliases, forget and failover': [IMPORTS],
-  'repeated commands: rewrap and policies': [COMMANDS],
-  'policies with an asynchronous standby': ['-DASYNC', COMMANDS],
-} as const;
-export type Part = keyof typeof PARTS;
+  FORGETS_BOTH: [
+    'both values forgotten, values that draw the same token',
+    '-DALONE -DWITHOUT_KEYS -DONE_NODE -DDRAWS -DFORGETS_BOTH vault.pml',
+  ],
+  MOVES: ['imports, aliases, forget, rotate, reseal and retire', '-DALONE -DWITH_KEYS imports.pml'],
+  TWO_IMPORTS: ['two imports, aliases and forget', '-DALONE -DTWO_IMPORTS imports.pml'],
+  MOVES_FAILOVER: ['imports, aliases, forget and failover', 'imports.pml'],
+  REPEATED: ['repeated commands: rewrap and policies', 'commands.pml'],
+  ASYNC: ['policies with an asynchronous standby', '-DASYNC commands.pml'],
+};
 
 /** A check that a NO_... of the model takes out. Spin then finds a loss in each of these parts. */
 interface Fence {
+  readonly name: string;
   readonly promise: string;
-  readonly parts: readonly Part[];
+  /** Keys of PARTS. */
+  readonly parts: readonly string[];
   /** The entries of test/mutation that take it out of the program. */
   readonly mutants: readonly string[];
   /** Where the program has it: keys of CODE. */
   readonly code: readonly string[];
 }
 
-const KEYS = 'rotate, reseal and retire';
-const THREE = 'one node: rotate, reseal and retire of three versions, forget';
-const DAMAGE = 'one node: keys, forget and damage';
-const KEYS_FAILOVER = 'failover with rotate, reseal and retire';
-const DRAWS = 'failover, forget and damage, values that draw the same token';
-const MOVES = 'imports, aliases, forget, rotate, reseal and retire';
-const TWO_IMPORTS = 'two imports, aliases and forget';
-const MOVES_FAILOVER = 'imports, aliases, forget and failover';
-const REPEATED = 'repeated commands: rewrap and policies';
-const ASYNC = 'policies with an asynchronous standby';
-
 /**
  * Not here, because Spin finds no loss without them: the version fence of reseal (the shared lock suffices), the value
  * in KEEP and in the mend (both follow a look-up that saw the own value, and no row changes its value but an alias).
  */
-export const FENCES: Readonly<Record<string, Fence>> = {
-  NO_FENCE_INSERT: {
-    promise: 'an insert checks its key version',
-    parts: [KEYS, KEYS_FAILOVER],
-    mutants: ['insert-closed', 'key-of-another'],
-    code: ['INSERT', 'openVersions', 'keyIdsOf', 'close'],
-  },
-  NO_FENCE_KEEP: {
-    promise: 'a stub comes back only with an open key version',
-    parts: [THREE],
-    mutants: ['keep-closed'],
-    code: ['LEASED', 'KEEP', 'INSERT_LEASED'],
-  },
-  NO_FENCE_MEND: {
-    promise: 'a record is mended only with an open key version',
-    parts: [DAMAGE],
-    mutants: ['mend-closed'],
-    code: ['REPLACE'],
-  },
-  NO_FENCE_SUPERSEDE: {
-    promise: 'an alias gives its place only to a record with an open key version',
-    parts: [MOVES],
-    mutants: ['keep-closed'],
-    code: ['LEASED', 'SUPERSEDE'],
-  },
-  NO_LOCK_FIRST: {
-    promise: 'the snapshot of a write follows its lock',
-    parts: [KEYS],
-    mutants: ['pool-isolation'],
-    code: ['BEGIN', 'WRITERS'],
-  },
-  NO_RETIRE_WAIT: {
-    promise: 'retire waits for writes under way',
-    parts: [KEYS],
-    mutants: ['retire-writers'],
-    code: ['WRITERS', 'writersGone', 'retireKey'],
-  },
-  NO_COUNT: {
-    promise: 'retire counts the records',
-    parts: [KEYS],
-    mutants: ['retire-needed'],
-    code: ['retireKey', 'countRecords', 'remove'],
-  },
-  NO_OLD_SEALED: {
-    promise: 'reseal replaces only what it has read',
-    parts: [THREE],
-    mutants: ['mend-changed'],
-    code: ['REPLACE'],
-  },
-  NO_RESEAL_LOCK: {
-    promise: 'reseal shares the lock of the vault',
-    parts: [THREE],
-    mutants: ['walk-no-lock'],
-    code: ['replaceWalked', 'lockAndList'],
-  },
-  NO_RESEAL_NEWEST: {
-    promise: 'reseal writes only with the newest version',
-    parts: [THREE],
-    mutants: ['walk-old-version'],
-    code: ['replaceWalked'],
-  },
-  NO_WAIT: {
-    promise: 'an answer waits for the standby',
-    parts: [DRAWS, REPEATED, MOVES_FAILOVER],
-    mutants: ['pool-doubtful'],
-    code: ['openConnections', 'durably'],
-  },
-  NO_DURABLE_LOOK: {
-    promise: 'a record that was found is as durable as a new one',
-    parts: [DRAWS, MOVES_FAILOVER],
-    mutants: ['find-not-durable'],
-    code: ['WAITS_FOR_STANDBY', 'ONCE', 'findingWith', 'store', 'written'],
-  },
-  NO_DURABLE_FORGET: {
-    promise: 'a value that was forgotten already is forgotten durably',
-    parts: [DRAWS],
-    mutants: ['pool-reads-without-wait'],
-    code: ['FIND', 'states', 'durably'],
-  },
-  NO_FORGET_WAIT: {
-    promise: 'forget waits for the standby',
-    parts: [DRAWS],
-    mutants: ['pool-doubtful'],
-    code: ['FORGET', 'states'],
-  },
-  NO_FORGET_FOUND: {
-    promise: 'forget removes what comes back between its statements',
-    parts: [DRAWS],
-    mutants: ['forget-found-only'],
-    code: ['forget', 'FORGET'],
-  },
-  NO_TIMELINE: {
-    promise: 'a node never goes back to an older primary',
-    parts: [DRAWS, KEYS_FAILOVER],
-    mutants: ['pool-old-connection', 'pool-any-server'],
-    code: ['onPrimary'],
-  },
-  NO_COLLISION: {
-    promise: 'a token that another value has is not taken',
-    parts: [DRAWS],
-    mutants: ['records-collision-stored', 'tokenizer-collision'],
-    code: ['outcomeOf', 'stepOf'],
-  },
-  NO_STUB: {
-    promise: 'a forgotten token keeps its row',
-    parts: [DRAWS],
-    mutants: ['forget-no-stub'],
-    code: ['REMOVE', 'FORGET'],
-  },
-  NO_OPENING: {
-    promise: 'a record that is found is opened',
-    parts: [DRAWS],
-    mutants: ['tokenizer-dead'],
-    code: ['checked', 'mend'],
-  },
-  NO_DURABLE_KEY: {
-    promise: 'a node takes a key only when the standby has it',
-    parts: [KEYS_FAILOVER],
-    mutants: ['follower-key-not-durable'],
-    code: ['listDurable'],
-  },
-  NO_MOVE_ORDER: {
-    promise: 'an alias leads on from its next draw before it gives its place',
-    parts: [TWO_IMPORTS],
-    mutants: ['alias-forgotten-value'],
-    code: ['takePlaces', 'leave', 'lead'],
-  },
-  NO_SUPERSEDE_READ: {
-    promise: 'only the alias that was read gives its place',
-    parts: [TWO_IMPORTS],
-    mutants: ['supersede-changed'],
-    code: ['SUPERSEDE', 'written'],
-  },
-  NO_ALIAS_KEPT: {
-    promise: 'forget leaves an alias',
-    parts: [TWO_IMPORTS],
-    mutants: ['alias-forgotten'],
-    code: ['tokensAmong'],
-  },
-  NO_ABSENT_KEPT: {
-    promise: 'forget leaves an alias that comes between its statements',
-    parts: [TWO_IMPORTS],
-    mutants: ['alias-forgotten-between'],
-    code: ['tokensAmong', 'forgetRecords'],
-  },
-  NO_DURABLE_REWRAP: {
-    promise: 'keys that are wrapped already are wrapped durably',
-    parts: [REPEATED],
-    mutants: ['pool-reads-without-wait'],
-    code: ['rewrapKeys', 'locked', 'update'],
-  },
-  NO_DURABLE_APPLY: {
-    promise: 'a policy that was applied already is applied durably',
-    parts: [REPEATED],
-    mutants: ['pool-reads-without-wait'],
-    code: ['applyPolicy', 'durably'],
-  },
-  NO_DURABLE_VERSION: {
-    promise: 'a node takes a policy only when the standby has it',
-    parts: [REPEATED],
-    mutants: ['policy-not-durable'],
-    code: ['CANDIDATES', 'newestDurable'],
-  },
-  NO_CONTENT: {
-    promise: 'a node compares the content of a version, too',
-    parts: [ASYNC],
-    mutants: ['policy-same-number'],
-    code: ['isVersion'],
-  },
-};
+export const FENCES: readonly Fence[] = `
+NO_FENCE_INSERT: an insert checks its key version
+in KEYS KEYS_FAILOVER by insert-closed key-of-another
+INSERT openVersions keyIdsOf close
 
-/** A piece of the program that the model is about: where it begins, and the digest of what was compared with the model. */
-type Piece = readonly [file: string, begin: string, digest: string];
+NO_FENCE_KEEP: a stub comes back only with an open key version
+in THREE by keep-closed
+LEASED KEEP INSERT_LEASED
+
+NO_FENCE_MEND: a record is mended only with an open key version
+in DAMAGE by mend-closed
+REPLACE
+
+NO_FENCE_SUPERSEDE: an alias gives its place only to a record with an open key version
+in MOVES by keep-closed
+LEASED SUPERSEDE
+
+NO_LOCK_FIRST: the snapshot of a write follows its lock
+in KEYS by pool-isolation
+BEGIN WRITERS
+
+NO_RETIRE_WAIT: retire waits for writes under way
+in KEYS by retire-writers
+WRITERS writersGone retireKey
+
+NO_COUNT: retire counts the records
+in KEYS by retire-needed
+retireKey countRecords remove
+
+NO_OLD_SEALED: reseal replaces only what it has read
+in THREE by mend-changed
+REPLACE
+
+NO_RESEAL_LOCK: reseal shares the lock of the vault
+in THREE by walk-no-lock
+replace lockAndList
+
+NO_RESEAL_NEWEST: reseal writes only with the newest version
+in THREE by walk-old-version
+replace
+
+NO_WAIT: an answer waits for the standby
+in DRAWS REPEATED MOVES_FAILOVER by pool-doubtful
+openConnections durably
+
+NO_DURABLE_LOOK: a record that was found is as durable as a new one
+in DRAWS MOVES_FAILOVER by find-not-durable
+WAITS_FOR_STANDBY ONCE findingWith #store #written
+
+NO_DURABLE_FORGET: a value that was forgotten already is forgotten durably
+in DRAWS by pool-reads-without-wait
+FIND #states durably
+
+NO_FORGET_WAIT: forget waits for the standby
+in DRAWS by pool-doubtful
+FORGET #states
+
+NO_FORGET_FOUND: forget removes what comes back between its statements
+in DRAWS by forget-found-only
+forget FORGET
+
+NO_TIMELINE: a node never goes back to an older primary
+in DRAWS KEYS_FAILOVER by pool-old-connection pool-any-server
+#onPrimary
+
+NO_COLLISION: a token that another value has is not taken
+in DRAWS by records-collision-stored tokenizer-collision
+outcomeOf stepOf
+
+NO_STUB: a forgotten token keeps its row
+in DRAWS by forget-no-stub
+REMOVE FORGET
+
+NO_OPENING: a record that is found is opened
+in DRAWS by tokenizer-dead
+#checked #mend
+
+NO_DURABLE_KEY: a node takes a key only when the standby has it
+in KEYS_FAILOVER by follower-key-not-durable
+listDurable
+
+NO_MOVE_ORDER: an alias leads on from its next draw before it gives its place
+in TWO_IMPORTS by alias-forgotten-value
+#takePlaces leave lead
+
+NO_SUPERSEDE_READ: only the alias that was read gives its place
+in TWO_IMPORTS by supersede-changed
+SUPERSEDE #written
+
+NO_ALIAS_KEPT: forget leaves an alias
+in TWO_IMPORTS by alias-forgotten
+tokensAmong
+
+NO_ABSENT_KEPT: forget leaves an alias that comes between its statements
+in TWO_IMPORTS by alias-forgotten-between
+tokensAmong forgetRecords
+
+NO_DURABLE_REWRAP: keys that are wrapped already are wrapped durably
+in REPEATED by pool-reads-without-wait
+rewrapKeys locked update
+
+NO_DURABLE_APPLY: a policy that was applied already is applied durably
+in REPEATED by pool-reads-without-wait
+apply durably
+
+NO_DURABLE_VERSION: a node takes a policy only when the standby has it
+in REPEATED by policy-not-durable
+CANDIDATES #newestDurable
+
+NO_CONTENT: a node compares the content of a version, too
+in ASYNC by policy-same-number
+isVersion
+`
+  .trim()
+  .split('\n\n')
+  .map((fence) => {
+    const [, name, promise, ...lists] = /^(\w+): (.+)\nin (.+) by (.+)\n(.+)$/.exec(fence)!;
+    const [parts, mutants, code] = lists.map((list) => list.split(' '));
+    return { name: name!, promise: promise!, parts: parts!, mutants: mutants!, code: code! };
+  });
 
 /**
- * What the models say. When one changes, look at the models, renew them and docs/architecture.md, then the digest here.
+ * What the models say: definitions of the program, each with the digest of what was compared with the models. When
+ * one changes, look at the models, renew them and docs/architecture.md, then the digest here.
  */
-export const CODE: Readonly<Record<string, Piece>> = {
-  openVersions: ['store/record-sql.ts', 'const openVersions', '2a9f78be'],
-  keyIdsOf: ['store/record-sql.ts', 'function keyIdsOf', '6b2bc7f1'],
-  INSERT: ['store/record-sql.ts', 'const INSERT =', '0daa0fe3'],
-  LEASED: ['store/record-sql.ts', 'const LEASED', '313a3d6d'],
-  INSERT_LEASED: ['store/record-sql.ts', 'const INSERT_LEASED', 'b9b181a6'],
-  KEEP: ['store/record-sql.ts', 'const KEEP', '15a5b465'],
-  SUPERSEDE: ['store/record-sql.ts', 'const SUPERSEDE', 'd69103ca'],
-  REPLACE: ['store/record-sql.ts', 'const REPLACE', '9b0beb53'],
-  HAS_STANDBY: ['store/record-sql.ts', 'const HAS_STANDBY', '84ab223a'],
-  MESSAGE: ['store/record-sql.ts', 'const MESSAGE', '499fcdc0'],
-  WAITS_FOR_STANDBY: ['store/record-sql.ts', 'export const WAITS_FOR_STANDBY', '8d8ad3c0'],
-  ONCE: ['store/record-sql.ts', 'const ONCE', '6c01d35b'],
-  findingWith: ['store/record-sql.ts', 'function findingWith', '7f89606b'],
-  written: ['store/records.ts', '#written(', '4787142f'],
-  store: ['store/records.ts', 'async #store(', 'd779e882'],
-  keepMissing: ['store/records.ts', 'async #keepMissing(', '8b68dc06'],
-  outcomeOf: ['store/records.ts', 'export function outcomeOf', 'e5121692'],
-  FIND: ['store/removal.ts', 'const FIND =', '7bbdb0bb'],
-  REMOVE: ['store/removal.ts', 'const REMOVE', '3aeb5498'],
-  FORGET: ['store/removal.ts', 'const FORGET', '5613db73'],
-  forget: ['store/removal.ts', 'forget(tokens', 'd0440237'],
-  states: ['store/removal.ts', '#states(', 'e2bb695a'],
-  WRITERS: ['store/wrapped-keys.ts', 'const WRITERS =', '69e7d231'],
-  close: ['store/wrapped-keys.ts', 'close: async', '4e5cdb5a'],
-  remove: ['store/wrapped-keys.ts', 'remove: async', 'd791f8b1'],
-  update: ['store/wrapped-keys.ts', 'update: async', 'fc96873a'],
-  locked: ['store/wrapped-keys.ts', 'async locked<T>', 'd2320db2'],
-  listDurable: ['store/wrapped-keys.ts', 'async listDurable', '1cd6694f'],
-  writersGone: ['store/wrapped-keys.ts', 'async writersGone', 'b423ad64'],
-  lockAndList: ['store/wrapped-keys.ts', 'async function lockAndList', 'a7670ef3'],
-  insertKey: ['store/wrapped-keys.ts', 'async function insertKey', 'aa3a5085'],
-  countRecords: ['store/wrapped-keys.ts', 'async function countRecords', '64fda9eb'],
-  replaceWalked: ['store/record-walk.ts', 'async replace(', 'a07b6a53'],
-  BEGIN: ['store/connection.ts', 'export const BEGIN =', '3e17b084'],
-  openConnections: ['store/connection.ts', 'export function openConnections', '68cd3335'],
-  durably: ['store/pool.ts', 'async durably<T>', 'efcae6d1'],
-  onPrimary: ['store/pool.ts', 'async #onPrimary<T>', 'be63e85d'],
-  CANDIDATES: ['store/policies.ts', 'const CANDIDATES', '9aaf6366'],
-  newestDurable: ['policy/policy-follower.ts', 'async #newestDurable', '740f238f'],
-  isVersion: ['policy/policy-follower.ts', 'function isVersion', 'ca5e99fa'],
-  applyPolicy: ['store/policies.ts', 'async apply(', '3afa9db0'],
-  retireKey: ['vault/key-lifecycle.ts', 'export async function retireKey', 'fb14f0a8'],
-  rewrapKeys: ['vault/key-lifecycle.ts', 'export async function rewrapKeys', 'd1460666'],
-  checked: ['tokens/tokenizer.ts', 'async #checked(', '81e4f89f'],
-  mend: ['tokens/tokenizer.ts', 'async #mend(', '8e89a16c'],
-  stepOf: ['tokens/tokenizer.ts', 'function stepOf', '7d794395'],
-  place: ['records/import.ts', 'async #place(', '244d1354'],
-  takePlaces: ['records/import.ts', 'async #takePlaces(', '04d83bea'],
-  besideDraws: ['records/import.ts', '#besideDraws(draft: Draft)', '5d389c4a'],
-  lead: ['records/aliases.ts', 'async lead<', '9bc09768'],
-  leave: ['records/aliases.ts', 'async leave(', '131c945a'],
-  forgetRecords: ['records/removal.ts', 'export async function forgetRecords', '269d3805'],
-  tokensAmong: ['records/removal.ts', 'async function tokensAmong', '444bf25a'],
+export const CODE: Readonly<Record<string, readonly [file: string, digest: string]>> = {
+  openVersions: ['store/record-sql.ts', '2a9f78be'],
+  keyIdsOf: ['store/record-sql.ts', '6b2bc7f1'],
+  INSERT: ['store/record-sql.ts', '0daa0fe3'],
+  LEASED: ['store/record-sql.ts', '313a3d6d'],
+  INSERT_LEASED: ['store/record-sql.ts', 'b9b181a6'],
+  KEEP: ['store/record-sql.ts', '15a5b465'],
+  SUPERSEDE: ['store/record-sql.ts', 'd69103ca'],
+  REPLACE: ['store/record-sql.ts', '9b0beb53'],
+  HAS_STANDBY: ['store/record-sql.ts', '84ab223a'],
+  MESSAGE: ['store/record-sql.ts', '499fcdc0'],
+  WAITS_FOR_STANDBY: ['store/record-sql.ts', '8d8ad3c0'],
+  ONCE: ['store/record-sql.ts', '6c01d35b'],
+  findingWith: ['store/record-sql.ts', '7f89606b'],
+  '#written': ['store/records.ts', '4787142f'],
+  '#store': ['store/records.ts', 'd779e882'],
+  '#keepMissing': ['store/records.ts', '8b68dc06'],
+  outcomeOf: ['store/records.ts', 'e5121692'],
+  FIND: ['store/removal.ts', '7bbdb0bb'],
+  REMOVE: ['store/removal.ts', '3aeb5498'],
+  FORGET: ['store/removal.ts', '5613db73'],
+  forget: ['store/removal.ts', 'd0440237'],
+  '#states': ['store/removal.ts', 'e2bb695a'],
+  WRITERS: ['store/wrapped-keys.ts', '69e7d231'],
+  close: ['store/wrapped-keys.ts', '4e5cdb5a'],
+  remove: ['store/wrapped-keys.ts', 'd791f8b1'],
+  update: ['store/wrapped-keys.ts', 'fc96873a'],
+  locked: ['store/wrapped-keys.ts', 'd2320db2'],
+  listDurable: ['store/wrapped-keys.ts', '1cd6694f'],
+  writersGone: ['store/wrapped-keys.ts', 'b423ad64'],
+  lockAndList: ['store/wrapped-keys.ts', 'a7670ef3'],
+  insertKey: ['store/wrapped-keys.ts', 'aa3a5085'],
+  countRecords: ['store/wrapped-keys.ts', '64fda9eb'],
+  replace: ['store/record-walk.ts', 'a07b6a53'],
+  BEGIN: ['store/connection.ts', '3e17b084'],
+  openConnections: ['store/connection.ts', '68cd3335'],
+  durably: ['store/pool.ts', 'efcae6d1'],
+  '#onPrimary': ['store/pool.ts', 'be63e85d'],
+  CANDIDATES: ['store/policies.ts', '9aaf6366'],
+  apply: ['store/policies.ts', '3afa9db0'],
+  '#newestDurable': ['policy/policy-follower.ts', '740f238f'],
+  isVersion: ['policy/policy-follower.ts', 'ca5e99fa'],
+  retireKey: ['vault/key-lifecycle.ts', 'fb14f0a8'],
+  rewrapKeys: ['vault/key-lifecycle.ts', 'd1460666'],
+  '#checked': ['tokens/tokenizer.ts', '81e4f89f'],
+  '#mend': ['tokens/tokenizer.ts', '8e89a16c'],
+  stepOf: ['tokens/tokenizer.ts', '7d794395'],
+  '#place': ['records/import.ts', '244d1354'],
+  '#takePlaces': ['records/import.ts', '04d83bea'],
+  '#besideDraws': ['records/import.ts', '5d389c4a'],
+  lead: ['records/aliases.ts', '9bc09768'],
+  leave: ['records/aliases.ts', '131c945a'],
+  forgetRecords: ['records/removal.ts', '269d3805'],
+  tokensAmong: ['records/removal.ts', '444bf25a'],
 };
 
 /** Files whose statements all have to be in CODE, besides those that the models leave out. */
@@ -308,27 +252,18 @@ export const LEFT_OUT = [
   'KEYS_ARE_GONE',
 ];
 
-/** From its beginning to the line with which its block or its text ends, without comments and white space. */
-export function codeOf([file, begin]: Piece): string {
-  const lines = sourceOf(file).split('\n');
-  const from = lines.findIndex((line) => line.trimStart().startsWith(begin));
-  if (from === -1) throw new Error(`${file} has no ${begin}`);
-  const indent = /^ */.exec(lines[from]!)![0];
-  const isEnd = (line: string) =>
-    begin.includes('const ')
-      ? line.endsWith(';')
-      : /^ *\},?$/.test(line) && line.startsWith(`${indent}}`);
-  const to = lines.findIndex((line, i) => i >= from && isEnd(line));
-  return lines.slice(from, to + 1).join('\n');
+export function sourceOf(file: string): string {
+  return readFileSync(join(ROOT, 'src', file), 'utf8');
 }
 
-export function digestOf(piece: Piece): string {
-  const bare = codeOf(piece)
+/** Of a definition, without comments and white space. */
+export function digestOf(name: string, file: string): string {
+  const source = sourceOf(file);
+  const found = definitionOf(source, name);
+  if (found === undefined) throw new Error(`${file} has no ${name}`);
+  const bare = source
+    .slice(...found)
     .replace(/^ *(\/\/|\/?\*).*$/gm, '')
     .replace(/\s+/g, ' ');
   return createHash('sha256').update(bare).digest('hex').slice(0, 8);
-}
-
-export function sourceOf(file: string): string {
-  return readFileSync(join(ROOT, 'src', file), 'utf8');
 }

@@ -1,196 +1,95 @@
-import type { Mutant } from './mutant.ts';
+import { mutantsIn } from './mutant.ts';
 
-export const CRYPTO: readonly Mutant[] = [
-  {
-    id: 'primitives-shared-bytes',
-    file: 'crypto/primitives.ts',
-    old: 'poolNext += bytes;',
-    new: 'poolNext += bytes - 4;',
-    promise: 'Random bytes are used once.',
-    tests: ['unit/nonces.test.ts', 'postgres/secrecy.test.ts'],
-  },
-  {
-    id: 'primitives-pool-again',
-    file: 'crypto/primitives.ts',
-    old: '    randomFillSync(pool);\n    poolNext = 0;',
-    new: '    poolNext = 0;',
-    promise: 'A pool of random bytes is filled again.',
-    tests: ['unit/nonces.test.ts'],
-  },
-  {
-    id: 'primitives-fixed-nonce',
-    file: 'crypto/primitives.ts',
-    old: 'return nextRandom(NONCE_BYTES);',
-    new: 'return Buffer.alloc(NONCE_BYTES);',
-    promise: 'Each record has a nonce of its own.',
-    tests: ['unit/nonces.test.ts'],
-  },
-  {
-    id: 'primitives-short-sealed',
-    file: 'crypto/primitives.ts',
-    old: 'if (tagStart < NONCE_BYTES) return undefined;',
-    new: "if (tagStart < NONCE_BYTES) throw new RangeError('too short');",
-    promise: 'Bytes too short to be a record are damaged: they throw nothing.',
-    tests: ['unit/record.test.ts'],
-  },
-  {
-    id: 'primitives-no-aad',
-    file: 'crypto/primitives.ts',
-    old: '  decipher.setAAD(aad);',
-    new: '',
-    promise: 'A record is bound to its place.',
-    tests: ['unit/record.test.ts', 'unit/vectors.test.ts'],
-  },
-  {
-    id: 'primitives-unauthenticated',
-    file: 'crypto/primitives.ts',
-    old: '    decipher.final();\n',
-    new: '',
-    promise: 'A changed record does not open.',
-    tests: ['unit/record.test.ts'],
-  },
-  {
-    id: 'primitives-short-key',
-    file: 'crypto/primitives.ts',
-    old: 'if (bytes.length !== KEY_BYTES)',
-    new: 'if (bytes.length === 0)',
-    promise: 'A key has 32 bytes.',
-    tests: ['unit/keyring.test.ts', 'unit/record.test.ts'],
-  },
-  {
-    id: 'primitives-info',
-    file: 'crypto/primitives.ts',
-    old: "'sha256', key, '', info",
-    new: "'sha256', key, '', ''",
-    promise: 'Subkeys differ.',
-    tests: ['unit/keyring.test.ts', 'unit/vectors.test.ts'],
-  },
-  {
-    id: 'record-version-free',
-    file: 'crypto/record.ts',
-    old: 'aad.writeUInt32BE(keyVersion, 1);',
-    new: 'aad.writeUInt32BE(0, 1);',
-    promise: 'A record opens under its key version only.',
-    tests: ['unit/record.test.ts', 'unit/keyring.test.ts'],
-  },
-  {
-    id: 'record-token-free',
-    file: 'crypto/record.ts',
-    old: 'aad[5 + i] = tokenFingerprint.charCodeAt(i);',
-    new: '',
-    promise: 'A record opens for its token only.',
-    tests: ['unit/record.test.ts', 'postgres/tamper.test.ts'],
-  },
-  {
-    id: 'record-value-free',
-    file: 'crypto/record.ts',
-    old: 'aad[5 + FINGERPRINT_BYTES + i] = valueFingerprint.charCodeAt(i);',
-    new: '',
-    promise: 'The value fingerprint of a record cannot be exchanged.',
-    tests: ['unit/record.test.ts', 'postgres/tamper.test.ts'],
-  },
-  {
-    id: 'record-format-free',
-    file: 'crypto/record.ts',
-    old: 'aad[0] = format;',
-    new: 'aad[0] = 0;',
-    promise: 'The format version is part of what is authenticated.',
-    tests: ['unit/record.test.ts', 'unit/vectors.test.ts'],
-  },
-  {
-    id: 'record-short-fingerprint',
-    file: 'crypto/record.ts',
-    old: 'if (record.value_fingerprint.length !== FINGERPRINT_BYTES) return undefined;',
-    new: '',
-    promise: 'A fingerprint of another length does not open.',
-    tests: ['unit/record.test.ts'],
-  },
-  {
-    id: 'keyring-oldest',
-    file: 'crypto/keyring.ts',
-    old: 'this.#primaryVersion = Math.max(',
-    new: 'this.#primaryVersion = Math.min(',
-    promise: 'New records are sealed with the newest version.',
-    tests: ['unit/keyring.test.ts'],
-  },
-  {
-    id: 'keyring-one-subkey',
-    file: 'crypto/keyring.ts',
-    old: 'return subkeys[tokenFingerprint.charCodeAt(0)]!;',
-    new: 'return subkeys[0]!;',
-    promise: '256 subkeys share the records.',
-    tests: ['unit/keyring.test.ts', 'unit/vectors.test.ts'],
-  },
-  {
-    id: 'keyring-same-key-kept',
-    file: 'crypto/keyring.ts',
-    old: 'return known?.key.equals(key) ? known : { key, subkeys: subkeys(key) };',
-    new: 'return known ?? { key, subkeys: subkeys(key) };',
-    promise: 'A version with other bytes is another key.',
-    tests: ['unit/keyring.test.ts'],
-  },
-  {
-    id: 'keyring-two-keys',
-    file: 'crypto/keyring.ts',
-    old: 'if (found.length !== 1) throw',
-    new: 'if (found.length < 1) throw',
-    promise: 'A vault has one key of each other purpose.',
-    tests: ['unit/keyring.test.ts'],
-  },
-  {
-    id: 'keyring-no-dek',
-    file: 'crypto/keyring.ts',
-    old: "if (deks.length === 0) throw new RangeError('the keyring needs a dek key');",
-    new: '',
-    promise: 'A keyring without a DEK is refused.',
-    tests: ['unit/keyring.test.ts'],
-  },
-  {
-    id: 'keyring-random-value',
-    file: 'crypto/keyring.ts',
-    old: 'valueFingerprint = randomLatin1(FINGERPRINT_BYTES) as ValueFingerprint',
-    new: "valueFingerprint = '0'.repeat(FINGERPRINT_BYTES) as ValueFingerprint",
-    promise: 'Equal values are unlinkable in random mode.',
-    tests: ['unit/keyring.test.ts', 'postgres/secrecy.test.ts'],
-  },
-  {
-    id: 'keyring-random-draw-same',
-    file: 'crypto/random-draws.ts',
-    old: 'this.#message[DRAW_AT] = draw;',
-    new: '',
-    promise: 'Each random draw is another.',
-    tests: ['unit/keyring.test.ts', 'unit/vectors.test.ts'],
-  },
-  {
-    id: 'keyring-draw-same',
-    file: 'crypto/keyring.ts',
-    old: 'return this.#tokenMac.digest(value, draw, block);',
-    new: 'return this.#tokenMac.digest(value, 0, block);',
-    promise: 'Each draw is another.',
-    tests: ['unit/keyring.test.ts', 'unit/vectors.test.ts'],
-  },
-  {
-    id: 'api-key-check',
-    file: 'crypto/api-key.ts',
-    old: 'checkDigits(text.slice(0, -CHECK_DIGITS)) === text.slice(-CHECK_DIGITS)',
-    new: 'checkDigits(text) !== text',
-    promise: 'A typo in an API key is told apart.',
-    tests: ['unit/api-key.test.ts'],
-  },
-  {
-    id: 'api-key-biased',
-    file: 'crypto/api-key.ts',
-    old: 'if (byte < 248 && digits',
-    new: 'if (byte < 256 && digits',
-    promise: 'Digits of API keys are uniform.',
-    tests: ['unit/api-key.test.ts', 'unit/token-statistics.test.ts'],
-  },
-  {
-    id: 'api-key-short',
-    file: 'crypto/api-key.ts',
-    old: 'const RANDOM_DIGITS = 28;',
-    new: 'const RANDOM_DIGITS = 20;',
-    promise: 'API keys have more than 160 random bits.',
-    tests: ['unit/api-key.test.ts', 'unit/token-statistics.test.ts'],
-  },
-];
+/** Values in clear, nonces that are used again, records that open elsewhere. */
+export const CRYPTO = mutantsIn(`
+crypto/api-key.ts
+
+api-key-biased: Digits of API keys are uniform.
+in randomBase62 by unit/api-key unit/token-statistics
+- if (byte < 248 && digits
++ if (byte < 256 && digits
+
+crypto/keyring.ts
+
+keyring-oldest: New records are sealed with the newest version.
+in renew by unit/keyring
+- Math.max(
++ Math.min(
+
+keyring-random-value: Equal values are unlinkable in random mode.
+in randomDraws by unit/keyring postgres/secrecy
+- randomLatin1(FINGERPRINT_BYTES)
++ '0'.repeat(FINGERPRINT_BYTES)
+
+scope-not-drawn: Equal values of two kinds or spaces have unrelated tokens.
+in #draw by unit/keyring: two scopes
+- , ...scope.bytes
+
+crypto/primitives.ts
+
+primitives-shared-bytes: Random bytes are used once.
+in nextRandom by unit/nonces postgres/secrecy
+- poolNext += bytes;
++ poolNext += bytes - 4;
+
+primitives-pool-again: A pool of random bytes is filled again.
+in nextRandom by unit/nonces
+- randomFillSync(pool);
+
+primitives-fixed-nonce: Each record has a nonce of its own.
+in nextNonce by unit/nonces
+- nextRandom(NONCE_BYTES)
++ Buffer.alloc(NONCE_BYTES)
+
+primitives-no-aad: A record is bound to its place.
+in open by unit/record unit/vectors
+- decipher.setAAD(aad);
+
+primitives-unauthenticated: A changed record does not open.
+in open by unit/record
+- decipher.final();
+
+primitives-info: Subkeys differ.
+in deriveKey by unit/keyring unit/vectors
+- '', info
++ '', ''
+
+crypto/random-draws.ts
+
+keyring-random-draw-same: Each random draw is another.
+in block by unit/keyring unit/vectors
+- this.#message[DRAW_AT] = draw;
+
+crypto/record.ts
+
+record-token-free: A record opens for its token only.
+in recordAad by unit/record postgres/tamper
+- aad[5 + i] = tokenFingerprint.charCodeAt(i);
+
+record-value-free: The value fingerprint of a record cannot be exchanged.
+in recordAad by unit/record postgres/tamper
+- aad[5 + FINGERPRINT_BYTES + i] = valueFingerprint.charCodeAt(i);
+
+record-version-free: A record opens under its key version only.
+in recordAad by unit/record unit/keyring
+- aad.writeUInt32BE(keyVersion, 1);
++ aad.writeUInt32BE(0, 1);
+
+crypto/scope.ts
+
+space-imitated: No text of a caller reaches a token of another space.
+in fingerprintPrefix by unit/keyring unit/vectors policy/spaces
+- text.charCodeAt(0) <= ESCAPE && space.length === 0 ? ESCAPED :
+
+scope-not-fingerprinted: A token of another space is unknown.
+in spaceBytes by policy/service: another space
+- space === DEFAULT_SPACE
++ space !== undefined
+
+kek/file.ts
+
+kek-clear-sent: A KEK in clear is sent nowhere.
+in readCiphertext by kek/sources
+- parseKek(content) === undefined
++ content.length > 0
+`);

@@ -15,18 +15,17 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { ROOT } from '../support/program.ts';
 import { MUTANTS } from './list.ts';
-import { type Mutant, pathsOf, problemOf, roomOf } from './mutant.ts';
+import { changed, type Mutant, problemOf, roomOf } from './mutant.ts';
 
 /**
  * Makes each change of the list in a copy of the repository, builds it and runs its tests, which must fail.
  * Results are kept in build/mutation, so a run that was ended goes on; a change to the file, the entry or
  * its tests makes an entry run again.
  */
-type Outcome = 'killed' | 'survived' | 'timed out' | 'does not build' | 'tests fail without it';
 interface Result {
-  readonly outcome: Outcome;
-  readonly seconds: number;
-  /** The first test that failed. */
+  /** `killed` or `timed out`: a test has noticed. Anything else: none has. */
+  readonly outcome: string;
+  /** The first test that failed, or the file that was too slow. */
   readonly by?: string | undefined;
 }
 interface Tests {
@@ -38,14 +37,13 @@ interface Tests {
 const FOLDER = join(ROOT, 'build/mutation');
 const RESULTS = join(FOLDER, 'results.json');
 /** Longer than tests wait for a condition, so that they can tell which one. */
-const LEAST_TIMEOUT_S = 180;
+const MIN_TIMEOUT_S = 180;
 /** Of the time without the change; a change that hangs is noticed by this. */
 const TIMEOUT_FACTOR = 4;
 const BASE_TIMEOUT_S = 900;
 /** A machine that needs so much longer for the same tests was too slow to tell a hang. */
 const SLOW_FACTOR = 2;
-/** Logs without colours. */
-const PLAIN = { ...process.env, NO_COLOR: '1', FORCE_COLOR: '0' };
+const TOO_SLOW = 'the machine was too slow';
 /** These run sources: they need neither a database nor a build. */
 const PURE = /^(test\/unit|packages)\//;
 
@@ -66,14 +64,10 @@ const running = new Set<ChildProcess>();
 /** By test file: what it does without a change. */
 const bases = new Map<string, Promise<Tests>>();
 
-function secondsSince(startedAtMs: number): number {
-  return Math.round((performance.now() - startedAtMs) / 1000);
-}
-
 /** A result holds as long as all that it came of is the same. */
 function keyOf(mutant: Mutant, folder = ROOT): string {
-  const { file, tests } = pathsOf(mutant);
-  const texts = [file, ...tests].map((path) => readFileSync(join(folder, path), 'utf8'));
+  const paths = [mutant.file, ...mutant.tests];
+  const texts = paths.map((path) => readFileSync(join(folder, path), 'utf8'));
   const hash = createHash('sha256').update(JSON.stringify([mutant, texts]));
   return `${mutant.id} ${hash.digest('hex').slice(0, 16)}`;
 }
@@ -82,18 +76,13 @@ function keyOf(mutant: Mutant, folder = ROOT): string {
 function newCopy(name: string): string {
   const folder = join(FOLDER, name);
   rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder, { recursive: true });
-  const listed = execFileSync('git', ['ls-files', '-co', '--exclude-standard', '-z'], {
-    cwd: ROOT,
-    encoding: 'utf8',
-  });
-  for (const path of listed.split('\0').filter((one) => one && existsSync(join(ROOT, one))))
-    cpSync(join(ROOT, path), join(folder, path));
-  symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
-  // What install.sh of test/clients has made: without it, the tests of the Python client are skipped.
-  const python = join(ROOT, 'build/python');
+  const listed = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], { cwd: ROOT });
+  for (const path of listed.toString().trim().split('\n'))
+    if (existsSync(join(ROOT, path))) cpSync(join(ROOT, path), join(folder, path));
   mkdirSync(join(folder, 'build'));
-  if (existsSync(python)) symlinkSync(python, join(folder, 'build/python'));
+  // build/python is what install.sh of test/clients makes: without it, tests of the Python client are skipped.
+  for (const path of ['node_modules', 'build/python'])
+    if (existsSync(join(ROOT, path))) symlinkSync(join(ROOT, path), join(folder, path));
   // A change may leave a name that nobody uses.
   const settings = join(folder, 'tsconfig.json');
   const strict = readFileSync(settings, 'utf8');
@@ -102,6 +91,11 @@ function newCopy(name: string): string {
   return folder;
 }
 
+function builds(folder: string): boolean {
+  return spawnSync('npm', ['run', '-s', 'build'], { cwd: folder, stdio: 'ignore' }).status === 0;
+}
+
+/** Runs the tests of one file. */
 async function runTests(
   folder: string,
   { id, name }: Mutant,
@@ -110,47 +104,31 @@ async function runTests(
 ): Promise<Tests> {
   const projects = ['main', 'long', 'fault'].flatMap((one) => ['--project', one]);
   const named = name === undefined ? [] : ['-t', name];
-  const env = PURE.test(file) ? { ...PLAIN, TEST_DATABASE_URL: '' } : PLAIN;
-  const path = join(folder, '..', `${id}.log`);
+  // Logs without colours.
+  const env: NodeJS.ProcessEnv = { ...process.env, NO_COLOR: '1', FORCE_COLOR: '0' };
+  if (PURE.test(file)) env.TEST_DATABASE_URL = '';
+  const path = join(FOLDER, `${id}.log`);
   const log = openSync(path, 'w');
-  const startedAtMs = performance.now();
+  const beganMs = performance.now();
   // A group of its own: what the tests start ends with it.
   const child = spawn(
     'node_modules/.bin/vitest',
     ['run', ...projects, '--maxWorkers', '1', '--bail', '1', ...named, file],
     { cwd: folder, detached: true, stdio: ['ignore', log, log], env },
   );
-  const end = await endOf(child, timeoutS);
+  running.add(child);
+  let end: Tests['end'] | undefined;
+  const timer = setTimeout(() => {
+    end = 'late';
+    process.kill(-child.pid!, 'SIGKILL');
+  }, timeoutS * 1_000);
+  const code = await new Promise((resolve) => child.once('exit', resolve));
+  clearTimeout(timer);
+  running.delete(child);
   closeSync(log);
   const [, by] = /^ *FAIL +(.+)$/m.exec(readFileSync(path, 'utf8')) ?? [];
-  return { end, seconds: secondsSince(startedAtMs), by };
-}
-
-function endOf(child: ChildProcess, timeoutS: number): Promise<Tests['end']> {
-  return new Promise((resolve) => {
-    running.add(child);
-    const timer = setTimeout(() => {
-      process.kill(-child.pid!, 'SIGKILL');
-      resolve('late');
-    }, timeoutS * 1000);
-    child.once('exit', (code) => {
-      running.delete(child);
-      clearTimeout(timer);
-      resolve(code === 0 ? 'passed' : 'failed');
-    });
-  });
-}
-
-/** What the tests of a file do without a change, once for all that name them. */
-function baseOf(folder: string, mutant: Mutant, file: string): Promise<Tests> {
-  const key = JSON.stringify([file, mutant.name]);
-  const base = bases.get(key) ?? runTests(folder, mutant, file, BASE_TIMEOUT_S);
-  bases.set(key, base);
-  return base;
-}
-
-function builds(folder: string): boolean {
-  return spawnSync('npm', ['run', '-s', 'build'], { cwd: folder, stdio: 'ignore' }).status === 0;
+  const seconds = (performance.now() - beganMs) / 1_000;
+  return { end: end ?? (code === 0 ? 'passed' : 'failed'), seconds, by };
 }
 
 /** Runs tests with the change made, and takes it back. Undefined: it does not build. */
@@ -158,18 +136,17 @@ async function runChanged(
   folder: string,
   mutant: Mutant,
   file: string,
-  limitS: number,
+  timeoutS: number,
 ): Promise<Tests | undefined> {
-  const path = join(folder, pathsOf(mutant).file);
+  const path = join(folder, mutant.file);
   const text = readFileSync(path, 'utf8');
+  const result = changed(mutant, text);
+  if ('problem' in result) throw new Error(result.problem);
   const isBuilt = !PURE.test(file);
-  writeFileSync(
-    path,
-    text.replace(mutant.old, () => mutant.new),
-  );
+  writeFileSync(path, result.text);
   try {
     if (isBuilt && !builds(folder)) return undefined;
-    return await runTests(folder, mutant, file, limitS);
+    return await runTests(folder, mutant, file, timeoutS);
   } finally {
     writeFileSync(path, text);
     if (isBuilt) builds(folder);
@@ -178,40 +155,33 @@ async function runChanged(
 
 /** File by file: the first that notices is enough. */
 async function tryOut(folder: string, mutant: Mutant): Promise<Result> {
-  const startedAtMs = performance.now();
-  const result = (outcome: Outcome, by?: string) => ({
-    outcome,
-    seconds: secondsSince(startedAtMs),
-    by,
-  });
-  for (const file of pathsOf(mutant).tests) {
-    let base = await baseOf(folder, mutant, file);
-    for (;;) {
-      if (base.end !== 'passed') return result('tests fail without it', base.by ?? file);
-      const limitS = Math.max(LEAST_TIMEOUT_S, TIMEOUT_FACTOR * base.seconds);
-      const tests = await runChanged(folder, mutant, file, limitS);
-      if (tests === undefined) return result('does not build');
-      if (tests.end === 'failed') return result('killed', tests.by);
-      if (tests.end === 'passed') break;
-      // Does the change hang, or was the machine slow?
-      const { seconds } = base;
-      base = await runTests(folder, mutant, file, BASE_TIMEOUT_S);
-      if (base.end === 'passed' && base.seconds <= SLOW_FACTOR * seconds)
-        return result('timed out', file);
-    }
+  for (const file of mutant.tests) {
+    const key = JSON.stringify([file, mutant.name]);
+    if (!bases.has(key)) bases.set(key, runTests(folder, mutant, file, BASE_TIMEOUT_S));
+    const base = await bases.get(key)!;
+    if (base.end !== 'passed') return { outcome: 'tests fail without it', by: base.by ?? file };
+    const timeoutS = Math.max(MIN_TIMEOUT_S, TIMEOUT_FACTOR * base.seconds);
+    const tests = await runChanged(folder, mutant, file, timeoutS);
+    if (tests === undefined) return { outcome: 'does not build' };
+    if (tests.end === 'failed') return { outcome: 'killed', by: tests.by };
+    if (tests.end === 'passed') continue;
+    // Does the change hang, or was the machine slow?
+    const { seconds } = await runTests(folder, mutant, file, BASE_TIMEOUT_S);
+    const isSlow = seconds > SLOW_FACTOR * base.seconds;
+    return { outcome: isSlow ? TOO_SLOW : 'timed out', by: file };
   }
-  return result('survived');
+  return { outcome: 'survived' };
 }
 
 const chosen = MUTANTS.filter(({ id, file }) =>
   options.only.some((part) => `${id} ${file}`.includes(part)),
 );
-const broken = MUTANTS.flatMap((mutant) => {
-  const problem = problemOf(mutant, ROOT);
-  return problem === undefined ? [] : [`${mutant.id}: ${problem}`];
-});
-if (broken.length > 0) throw new Error(`Mend the list first:\n${broken.join('\n')}`);
-const left = chosen.filter((mutant) => options.again || results[keyOf(mutant)] === undefined);
+const broken = MUTANTS.map((mutant) => [mutant.id, problemOf(mutant, ROOT)] as const);
+const problems = broken.flatMap(([id, problem]) => (problem ? [`${id}: ${problem}`] : []));
+if (problems.length > 0) throw new Error(`Mend the list first:\n${problems.join('\n')}`);
+const left = chosen.filter(
+  (mutant) => options.again || (results[keyOf(mutant)]?.outcome ?? TOO_SLOW) === TOO_SLOW,
+);
 
 /** One copy, and what it takes from the list. */
 async function work(name: string): Promise<void> {
@@ -220,34 +190,24 @@ async function work(name: string): Promise<void> {
     const result = await tryOut(folder, next);
     results[keyOf(next, folder)] = result;
     writeFileSync(RESULTS, JSON.stringify(results, undefined, 1));
-    console.log(
-      `${result.outcome.padEnd(9)} ${result.seconds} s  ${next.id}  (${left.length} left)  ${result.by ?? ''}`,
-    );
+    const { outcome, by = '' } = result;
+    console.log(`${outcome.padEnd(9)} ${next.id}  (${left.length} left)  ${by}`);
   }
   rmSync(folder, { recursive: true, force: true });
 }
 
+/** @returns whether each change was noticed */
 function report(): boolean {
-  const rooms = [...new Set(chosen.map(roomOf))];
   const outcomeOf = (mutant: Mutant) => results[keyOf(mutant)]?.outcome ?? 'changed meanwhile';
-  const count = (among: readonly Mutant[], outcome: string) =>
-    among.filter((mutant) => outcomeOf(mutant) === outcome).length;
-  console.log(
-    '\n| Room | Changes | Killed | Timed out | Survived | Score |\n|---|---|---|---|---|---|',
-  );
-  for (const room of [...rooms, '']) {
-    const among = chosen.filter((mutant) => room === '' || roomOf(mutant) === room);
-    const [killed, late] = [count(among, 'killed'), count(among, 'timed out')];
-    const score = Math.floor((100 * (killed + late)) / among.length);
-    console.log(
-      `| ${room || 'all'} | ${among.length} | ${killed} | ${late} | ${count(among, 'survived')} | ${score} % |`,
-    );
+  const isNoticed = (mutant: Mutant) => /^(killed|timed out)$/.test(outcomeOf(mutant));
+  console.log('\n| Room | Changes | Noticed |\n|---|---|---|');
+  for (const room of [...new Set(chosen.map(roomOf)), 'all']) {
+    const among = chosen.filter((mutant) => room === 'all' || roomOf(mutant) === room);
+    console.log(`| ${room} | ${among.length} | ${among.filter(isNoticed).length} |`);
   }
-  const bad = chosen.filter((mutant) => !['killed', 'timed out'].includes(outcomeOf(mutant)));
+  const bad = chosen.filter((mutant) => !isNoticed(mutant));
   for (const mutant of bad)
-    console.log(
-      `\n${outcomeOf(mutant)}: ${mutant.id} (${pathsOf(mutant).file}): ${mutant.promise}`,
-    );
+    console.log(`\n${outcomeOf(mutant)}: ${mutant.id} (${mutant.file}): ${mutant.promise}`);
   return bad.length === 0;
 }
 
