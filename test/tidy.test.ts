@@ -81,6 +81,14 @@ const RULES: [string, Rule, Source[]][] = [
       { path: 'shape/b.ts', text: "import { a } from './a.ts';" },
     ],
   ],
+  [
+    'no cycles of types',
+    noCycles,
+    [
+      { path: 'shape/a.ts', text: "import type { B } from './b.ts';" },
+      { path: 'shape/b.ts', text: "import {\n  type A,\n} from './a.ts';" },
+    ],
+  ],
   ['files and lines are short', filesAreShort, [{ path: 'a.ts', text: '\n'.repeat(401) }]],
   [
     'a line is long only for a text that cannot be broken',

@@ -3,10 +3,9 @@ import { join } from 'node:path';
 import type { Locator } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { ADMIN_TOKEN, admin, adminPlace } from '../support/admin.ts';
-import { Business, HABITS, launch, Tab } from '../support/browser.ts';
+import { eventually, launch, Tab } from '../support/browser.ts';
 import { startWithOps } from '../support/ops.ts';
-import { freePort } from '../support/processes.ts';
-import { call, ROOT, runCli, startService, until, usualPlace } from '../support/service.ts';
+import { call, createClient, ROOT, runCli, until, usualPlace } from '../support/service.ts';
 
 const FOLDER = join(ROOT, 'docs/images');
 const MAX_BYTES = 250_000;
@@ -16,38 +15,62 @@ const MARGIN_PX = 12;
 const WINDOW_MS = 5 * 60_000;
 /** When the key is changed, so that there is something to reseal. */
 const ROTATE_AFTER_MS = 60_000;
+/** The clients of a shop: name, limit, callers, share of tokenize, and values of a request. */
+const HABITS = [
+  ['Checkout', '400', 6, 0.7, 4],
+  ['CRM sync', '200', 3, 0.5, 6],
+  ['Support desk', '50', 1, 0, 2],
+  ['Fraud screening', '0', 3, 0.1, 2],
+  ['Data warehouse', '30', 4, 1, 12],
+] as const;
+const TOKENS_KEPT = 2_000;
 
 test('the pictures of the overview', { timeout: 600_000 }, async () => {
   const place = await usualPlace();
-  const service = await startService(place, {
-    OPS_PORT: String(await freePort()),
-    LOG_LEVEL: 'info',
-  });
+  const service = await startWithOps(place, { LOG_LEVEL: 'info' });
   const browser = await launch();
-  const run = async (...args: string[]) => (await runCli(args, place)).stdout;
-  const apiKeys: string[] = [];
-  for (const { name, options } of HABITS) {
-    const made = await run('client', 'create', '--name', name, ...options, '--json');
-    apiKeys.push(JSON.parse(made).api_key);
+  const tokens: string[] = [];
+  let isOver = false;
+  const random = (below: number) => Math.floor(Math.random() * below);
+  const runCaller = async (apiKey: string, share: number, values: number, caller: number) => {
+    const send = (operation: 'tokenize' | 'detokenize', make: () => string) => {
+      const fields = Array.from({ length: values }, (_, i) => [`field_${i}`, make()]);
+      return call(service, operation, Object.fromEntries(fields), apiKey);
+    };
+    while (!isOver) {
+      const tide = 0.5 + 0.5 * Math.sin(performance.now() / 19_000 + caller);
+      await new Promise((resolve) => setTimeout(resolve, 12 + 90 * tide * Math.random()));
+      if (Math.random() < share || tokens.length < 50) {
+        const { body } = await send('tokenize', () => `ann.${random(1e6)}@example.com`);
+        tokens.push(...Object.values<string>(body.data ?? {}));
+        tokens.splice(0, tokens.length - TOKENS_KEPT);
+      } else {
+        const isMistyped = Math.random() < 0.004;
+        await send('detokenize', () =>
+          isMistyped ? 'nobody_tok' : tokens[random(tokens.length)]!,
+        );
+      }
+    }
+  };
+  const callers: Promise<void>[] = [];
+  for (const [name, limit, count, share, values] of HABITS) {
+    const { api_key: apiKey } = await createClient(place, '--name', name, '--rate-limit', limit);
+    for (let n = 0; n < count; n++) callers.push(runCaller(apiKey, share, values, n));
   }
-  const business = new Business(service.url, apiKeys);
   const beganMs = performance.now();
   const after = (ms: number) => () => performance.now() - beganMs > ms;
   await until(after(ROTATE_AFTER_MS), 'a minute of business', WINDOW_MS);
-  await run('keyring', 'rotate');
+  await runCli(['keyring', 'rotate'], place);
   await until(after(WINDOW_MS), 'five minutes of business', 2 * WINDOW_MS);
-  for (const theme of ['light', 'dark'] as const) {
-    const tab = await Tab.open(browser, service.opsUrl!, {
-      colorScheme: theme,
-      viewport: { width: 1440, height: 960 },
-    });
-    await expect
-      .poll(() => tab.page.getByText('Live', { exact: true }).count(), { timeout: 20_000 })
-      .toBe(1);
-    await expect.poll(() => tab.page.locator('.u-over').count()).toBe(6);
-    await picture(tab, `console-${theme}`);
+  for (const colorScheme of ['light', 'dark'] as const) {
+    const viewport = { width: 1440, height: 960 };
+    const tab = await Tab.open(browser, service.opsUrl, { colorScheme, viewport });
+    await tab.shows(/^Live$/);
+    await eventually(() => tab.page.locator('.u-over').count()).toBe(6);
+    await picture(tab, `console-${colorScheme}`);
   }
-  await business.stop();
+  isOver = true;
+  await Promise.all(callers);
   await browser.close();
   await service.stop();
   place.remove();
@@ -72,7 +95,7 @@ test('the pictures of the playground and the acts', { timeout: 120_000 }, async 
   const viewport = { width: 1200, height: 900 };
   const tab = await Tab.open(browser, `${service.opsUrl}/#/playground`, { viewport });
   const { page } = tab;
-  const button = (name: string) => page.getByRole('button', { name, exact: true });
+  const button = (name: string) => tab.button(name);
   await page.getByLabel('API key').fill(service.api_key);
   await button('Example').click();
   await button('Tokenize').click();
@@ -130,21 +153,17 @@ test('the pictures of the playground and the acts', { timeout: 120_000 }, async 
   service.place.remove();
 });
 
-async function picture(tab: Tab, name: string, fullPage = true): Promise<void> {
+async function picture(tab: Tab, name: string): Promise<void> {
   const path = join(FOLDER, `${name}.png`);
-  await tab.page.screenshot({ path, fullPage, animations: 'disabled' });
+  await tab.page.screenshot({ path, fullPage: true, animations: 'disabled' });
   expect(statSync(path).size, name).toBeLessThan(MAX_BYTES);
 }
 
 /** The part of the page around an element, without the form behind it. */
 async function pictureOf(tab: Tab, name: string, part: Locator): Promise<void> {
   const { x, y, width, height } = (await part.boundingBox())!;
-  const clip = {
-    x: x - MARGIN_PX,
-    y: y - MARGIN_PX,
-    width: width + 2 * MARGIN_PX,
-    height: height + 2 * MARGIN_PX,
-  };
+  const [left, top] = [x - MARGIN_PX, y - MARGIN_PX];
+  const clip = { x: left, y: top, width: width + 2 * MARGIN_PX, height: height + 2 * MARGIN_PX };
   const path = join(FOLDER, `${name}.png`);
   await tab.page.screenshot({ path, clip, animations: 'disabled' });
 }

@@ -1,8 +1,17 @@
 import { existsSync } from 'node:fs';
 import axe from 'axe-core';
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import {
+  type Browser,
+  type BrowserContextOptions,
+  chromium,
+  type Locator,
+  type Page,
+} from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest';
 import type { Service } from './service.ts';
+
+/** For what a busy machine shows late. */
+const PATIENCE_MS = 60_000;
 
 const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 
@@ -54,9 +63,27 @@ export class Tab {
       viewport: { width: 1280, height: 900 },
       ...options,
     });
+    context.setDefaultTimeout(PATIENCE_MS);
     const tab = new Tab(await context.newPage(), new URL(url).origin);
     await tab.page.goto(url);
     return tab;
+  }
+
+  button(name: string): Locator {
+    return this.page.getByRole('button', { name, exact: true });
+  }
+
+  row(text: string): Locator {
+    return this.page.getByRole('row').filter({ hasText: text, visible: true });
+  }
+
+  async go(route: string): Promise<void> {
+    await this.page.goto(`${new URL(this.page.url()).origin}/#/${route}`);
+  }
+
+  /** Waits until the page shows a text. */
+  async shows(text: string | RegExp): Promise<void> {
+    await this.page.getByText(text).filter({ visible: true }).first().waitFor();
   }
 
   /** A summary of axe's findings on WCAG 2.2 AA and best practices. */
@@ -92,129 +119,51 @@ export class Tab {
   }
 }
 
+/** Waits until this is as the expectation says. */
+export function eventually<T>(value: () => T) {
+  return expect.poll(value, { timeout: PATIENCE_MS });
+}
+
 interface OpenConsole<S> {
   readonly browser: Browser;
-  readonly service: S;
+  service: S;
   /** Of the test. */
   readonly tab: Tab;
+  readonly page: Page;
+}
+
+interface ConsoleOptions {
+  readonly route?: string;
+  /** Whether all tests use one tab. */
+  readonly isShared?: boolean;
+  /** Errors of the browser that are no faults. */
+  readonly expected?: RegExp;
 }
 
 /** A service and a browser for all tests of a block, and a tab for each, which ends faultless. */
 export function openConsole<S extends Service>(
   start: () => Promise<S>,
-  route = '',
+  { route = '', isShared = false, expected }: ConsoleOptions = {},
 ): OpenConsole<S> {
-  const at = {} as { browser: Browser; service: S; tab: Tab };
+  const at = {} as { browser: Browser; service: S; tab: Tab; page: Page };
   beforeAll(async () => {
     at.service = await start();
     at.browser = await launch();
   });
-  beforeEach(async () => {
-    at.tab = await Tab.open(at.browser, `${at.service.opsUrl}/${route}`);
-  });
-  afterEach(() => closeFaultless(at.tab));
   afterAll(async () => {
     await at.browser?.close();
     await at.service?.stop();
     at.service?.place.remove();
   });
+  (isShared ? beforeAll : beforeEach)(async () => {
+    at.tab = await Tab.open(at.browser, `${at.service.opsUrl}/${route}`);
+    at.page = at.tab.page;
+  });
+  (isShared ? afterAll : afterEach)(async () => {
+    const { errors, foreign } = at.tab;
+    await at.tab.close();
+    const faults = errors.filter((error) => !expected?.test(error));
+    expect({ faults, foreign }).toEqual({ faults: [], foreign: [] });
+  });
   return at;
-}
-
-/** The habits of a client: rate, share of tokenize, and kind of values. */
-interface Habit {
-  readonly name: string;
-  readonly options: readonly string[];
-  readonly callers: number;
-  readonly tokenizes: number;
-  readonly values: number;
-}
-
-/** The typical clients of a shop. */
-export const HABITS: readonly Habit[] = [
-  { name: 'Checkout', options: ['--rate-limit', '400'], callers: 6, tokenizes: 0.7, values: 4 },
-  { name: 'CRM sync', options: ['--rate-limit', '200'], callers: 3, tokenizes: 0.5, values: 6 },
-  { name: 'Support desk', options: ['--rate-limit', '50'], callers: 1, tokenizes: 0, values: 2 },
-  { name: 'Fraud screening', options: [], callers: 3, tokenizes: 0.1, values: 2 },
-  {
-    name: 'Data warehouse',
-    options: ['--rate-limit', '30'],
-    callers: 4,
-    tokenizes: 1,
-    values: 12,
-  },
-];
-
-const WORDS = ['ann', 'bea', 'cleo', 'dora', 'emil', 'finn', 'gus', 'hana', 'ines', 'jon'];
-const TOKENS_KEPT = 2_000;
-
-/** Callers with these habits, in varying numbers, until `stop`. */
-export class Business {
-  readonly #url: string;
-  readonly #callers: Promise<void>[];
-  readonly #tokens: string[] = [];
-  #isOver = false;
-
-  /** @param apiKeys one for each habit, in the same order */
-  constructor(url: string, apiKeys: readonly string[]) {
-    this.#url = url;
-    this.#callers = HABITS.flatMap((habit, i) =>
-      Array.from({ length: habit.callers }, (_, n) => this.#run(habit, apiKeys[i]!, n)),
-    );
-  }
-
-  async stop(): Promise<void> {
-    this.#isOver = true;
-    await Promise.all(this.#callers);
-  }
-
-  async #run(habit: Habit, apiKey: string, caller: number): Promise<void> {
-    while (!this.#isOver) {
-      const tide = 0.5 + 0.5 * Math.sin(performance.now() / 19_000 + caller);
-      await new Promise((resolve) => setTimeout(resolve, 12 + 90 * tide * Math.random()));
-      if (Math.random() < habit.tokenizes || this.#tokens.length < 50) {
-        const data = fields(habit.values, () => `${pick(WORDS)}.${random(1e6)}@example.com`);
-        const body = await this.#call('tokenize', data, apiKey);
-        this.#tokens.push(...Object.values(body.data ?? {}));
-        this.#tokens.splice(0, Math.max(0, this.#tokens.length - TOKENS_KEPT));
-      } else {
-        // Sometimes a mistyped token.
-        const isOdd = Math.random() < 0.004;
-        const data = fields(habit.values, () => (isOdd ? 'nobody_tok' : pick(this.#tokens)));
-        await this.#call('detokenize', data, apiKey);
-      }
-    }
-  }
-
-  async #call(
-    operation: 'tokenize' | 'detokenize',
-    data: Record<string, string>,
-    apiKey: string,
-  ): Promise<{ data?: Record<string, string> }> {
-    const response = await fetch(`${this.#url}/api/v1/${operation}`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ data }),
-    });
-    return (await response.json()) as { data?: Record<string, string> };
-  }
-}
-
-function fields(count: number, make: () => string): Record<string, string> {
-  return Object.fromEntries(Array.from({ length: count }, (_, i) => [`field_${i}`, make()]));
-}
-
-function pick<T>(from: readonly T[]): T {
-  return from[random(from.length)]!;
-}
-
-function random(below: number): number {
-  return Math.floor(Math.random() * below);
-}
-
-/** Closes a page that had no error and asked no other host. */
-export async function closeFaultless(tab: Tab): Promise<void> {
-  const { errors, foreign } = tab;
-  await tab.close();
-  expect({ errors, foreign }).toEqual({ errors: [], foreign: [] });
 }

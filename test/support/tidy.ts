@@ -77,6 +77,7 @@ commands: terminal types client-settings errors kek options embedded vault acces
 cli: commands
 #paths: #client/path
 #bulk: #paths
+#console: #client/path #paths/json-text
 `);
 
 /** Rooms that the service imports by these names in package.json. */
@@ -123,16 +124,30 @@ function mayUse(target: string, room: string, path: string): boolean {
   return isListed || !Object.values(PACKAGES).some((list) => list.includes(target));
 }
 
+/** By path, the files that each file imports, those included of which it needs only types. */
+function importsIn(all: readonly Source[]): ReadonlyMap<string, readonly string[]> {
+  const known = graphs.get(all);
+  if (known !== undefined) return known;
+  const graph = new Map(
+    all.map(({ path, text }) => {
+      const targets = importsOf(text).filter((target) => target.startsWith('.'));
+      return [path, targets.map((target) => resolveImport(path, target))] as const;
+    }),
+  );
+  graphs.set(all, graph);
+  return graph;
+}
+
+const graphs = new WeakMap<readonly Source[], ReadonlyMap<string, readonly string[]>>();
+
 export const noCycles: Rule = ({ path }, all) => {
-  const texts = new Map(all.map((source) => [source.path, source.text]));
+  const graph = importsIn(all);
   const seen = new Set<string>();
-  const stack = runtimeImports(path, texts);
-  while (stack.length > 0) {
-    const next = stack.pop()!;
+  const stack = [...(graph.get(path) ?? [])];
+  for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
     if (next === path) return [`${path} imports itself over other files`];
-    if (seen.has(next)) continue;
+    if (!seen.has(next)) stack.push(...(graph.get(next) ?? []));
     seen.add(next);
-    stack.push(...runtimeImports(next, texts));
   }
   return [];
 };
@@ -215,12 +230,4 @@ function importsOf(text: string): string[] {
 
 function resolveImport(path: string, target: string): string {
   return relative('.', normalize(join(dirname(path), target)));
-}
-
-/** Files that this file loads at run time, so without `import type`. */
-function runtimeImports(path: string, texts: ReadonlyMap<string, string>): string[] {
-  const text = (texts.get(path) ?? '').replace(/import type [^;]+;/g, '');
-  return importsOf(text)
-    .filter((target) => target.startsWith('.'))
-    .map((target) => resolveImport(path, target));
 }

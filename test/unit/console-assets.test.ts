@@ -17,8 +17,10 @@ test('the files of the page are those of its folder that a browser uses, and of 
   const assets = readAssets(url);
   expect([...assets.keys()].toSorted()).toEqual([
     '/',
+    '/assets/client/path.js',
     '/assets/console.css',
     '/assets/main.js',
+    '/assets/paths/json-text.js',
     '/assets/preact.js',
     '/assets/preact/hooks.js',
     '/assets/preact/jsx-runtime.js',

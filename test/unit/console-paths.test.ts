@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { pathText } from '#paths';
-import { placeOf, stepsOf } from '../../packages/console/src/json-place.ts';
+import { placeIn } from '../../packages/console/src/playground-data.ts';
 
 const key = fc.string({ maxLength: 8, unit: 'grapheme' }).filter((name) => name !== '__proto__');
 const { data } = fc.letrec((tie) => ({
@@ -20,11 +20,8 @@ test('the page finds the place of every path that the service names, for every v
     fc.property(fc.dictionary(key, data), fc.constantFrom(0, 2), (object, indent) => {
       const text = JSON.stringify(object, null, indent);
       const check = (value: unknown, path: (string | number)[]) => {
-        const steps = stepsOf(pathText(['data', ...path]));
-        expect(steps).toEqual(path);
-        expect(JSON.parse(text.slice(...placeOf(text, steps)!))).toEqual(
-          JSON.parse(JSON.stringify(value)),
-        );
+        const place = placeIn(text, `${pathText(['data', ...path])}: must be a string`)!;
+        expect(JSON.parse(text.slice(...place))).toEqual(JSON.parse(JSON.stringify(value)));
         if (typeof value !== 'object' || value === null) return;
         for (const [name, child] of Object.entries(value))
           check(child, [...path, Array.isArray(value) ? Number(name) : name]);

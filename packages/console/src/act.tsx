@@ -29,18 +29,19 @@ interface ActProps {
   name: string;
   /** In the accessible name, after the name. */
   of?: string;
-  begin: () => Step | Promise<Step>;
+  step: Step | (() => Promise<Step>);
 }
 
 /** A button for who is signed in to act, with the dialog in which the act is confirmed. */
-export function Act({ begin, ...named }: ActProps) {
+export function Act({ step, ...named }: ActProps) {
   const [first, setFirst] = useState<Step>();
   const close = () => setFirst(undefined);
   useEffect(close, [feed.admin]);
   if (feed.admin === null) return null;
+  const begin = async () => setFirst(typeof step === 'function' ? await step() : step);
   return (
     <>
-      <Quiet {...named} click={async () => setFirst(await begin())} />
+      <Quiet {...named} click={begin} />
       {first && <ActDialog first={first} close={close} />}
     </>
   );
@@ -76,7 +77,7 @@ function ActDialog({ first, close }: { first: Step; close: () => void }) {
   return (
     <Dialog title={step.title} close={close}>
       <form method="dialog" onSubmit={submit} onInput={() => setError('')}>
-        <div hidden={done !== undefined}>
+        <div class="view" hidden={done !== undefined}>
           {step.warnings?.map((line) => (
             <p class="error" key={line}>
               {line}
@@ -85,7 +86,9 @@ function ActDialog({ first, close }: { first: Step; close: () => void }) {
           {step.lines?.map((line) => (
             <p key={line}>{line}</p>
           ))}
-          <div hidden={step !== first}>{first.fields}</div>
+          <div class="view" hidden={step !== first}>
+            {first.fields}
+          </div>
           <p class="error" role="alert">
             {error}
           </p>
@@ -97,13 +100,7 @@ function ActDialog({ first, close }: { first: Step; close: () => void }) {
               {step.verb}
             </button>
           )}
-          <button
-            type="submit"
-            class="quiet"
-            value="close"
-            formNoValidate
-            autofocus={!first.fields}
-          >
+          <button type="submit" value="close" formNoValidate autofocus={!first.fields}>
             {done === undefined ? 'Cancel' : 'Close'}
           </button>
         </div>

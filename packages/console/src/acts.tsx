@@ -47,11 +47,9 @@ export function MakeClient() {
     const { client_id: id } = await said(making, 412, `There is a client ${name} already.`);
     return { done: [`Made ${id}. `, <a href={clientAddress(id)}>Issue an API key for it</a>, '.'] };
   };
-  const begin = (): Step => ({
-    ...{ title: 'Make a client?', fields, verb: 'Make the client', go },
-    lines: ['It has no API key yet. Its space never changes.'],
-  });
-  return <Act name="Make a client…" begin={begin} />;
+  const lines = ['It has no API key yet. Its space never changes.'];
+  const step = { title: 'Make a client?', fields, lines, verb: 'Make the client', go };
+  return <Act name="Make a client…" step={step} />;
 }
 
 export function DisableClient({ client }: { client: ClientDetail }) {
@@ -61,7 +59,7 @@ export function DisableClient({ client }: { client: ClientDetail }) {
   const means = isDisabled
     ? 'Its API keys work again, except those that are revoked or have expired.'
     : 'Whoever sends one of its API keys gets 401. Its tokens stay, and you can enable it again.';
-  const begin = (): Step => ({
+  const step: Step = {
     title: `${verb} “${name}”?`,
     lines: [means, `All nodes follow within 5 s. Its id is ${id}.`],
     verb: `${verb} the client`,
@@ -70,24 +68,22 @@ export function DisableClient({ client }: { client: ClientDetail }) {
       await act('PATCH', path('clients', id), { disabled: !isDisabled });
       return { done: `“${name}” is ${verb.toLowerCase()}d, on all nodes within 5 s.` };
     },
-  });
-  return <Act name={`${verb}…`} begin={begin} />;
+  };
+  return <Act name={`${verb}…`} step={step} />;
 }
 
-const LIVES = [
-  ['90', '90 days'],
-  ['30', '30 days'],
-  ['365', '1 year'],
-  ['0', 'no end'],
-] as const;
+/** 0: no end. */
+const LIVES_DAYS = [90, 30, 365, 0];
 const DAY_MS = 86_400_000;
+
+type Issued = Record<'api_key' | 'api_key_id', string>;
 
 export function IssueApiKey({ client: { client_id: id, name } }: { client: ClientDetail }) {
   const fields = (
     <Field as="select" label="Valid for" name="days">
-      {LIVES.map(([days, words]) => (
+      {LIVES_DAYS.map((days) => (
         <option value={days} key={days}>
-          {words}
+          {days === 0 ? 'no end' : `${days} days`}
         </option>
       ))}
     </Field>
@@ -96,25 +92,22 @@ export function IssueApiKey({ client: { client_id: id, name } }: { client: Clien
     const endsMs = Date.now() + Number(form.get('days')) * DAY_MS;
     const isEndless = form.get('days') === '0';
     const body = { expires_at: isEndless ? null : new Date(endsMs).toISOString() };
-    const issuing = act<Record<'api_key' | 'api_key_id', string>>(
-      ...(['POST', path('clients', id, 'api-keys'), body] as const),
-    );
+    const issuing = act<Issued>('POST', path('clients', id, 'api-keys'), body);
     const { api_key: apiKey, api_key_id: keyId } = await issuing;
     const until = isEndless ? 'It never ends.' : `It ends ${date(endsMs)}.`;
     const words = `${keyId} is issued. ${until} Copy the API key now: nobody can show it again.`;
     return { done: [words, <Command label="API key" of="the API key" text={apiKey} />] };
   };
-  const begin = (): Step => ({
-    ...{ title: `Issue an API key of “${name}”?`, fields, verb: 'Issue the API key', go },
-    lines: [`Whoever has it may do what ${id} may do.`, 'It is shown only once.'],
-  });
-  return <Act name="Issue an API key…" begin={begin} />;
+  const title = `Issue an API key of “${name}”?`;
+  const lines = [`Whoever has it may do what ${id} may do.`, 'It is shown only once.'];
+  const step = { title, fields, lines, verb: 'Issue the API key', go };
+  return <Act name="Issue an API key…" step={step} />;
 }
 
 export function RevokeApiKey({ of, apiKey }: { of: string; apiKey: ApiKeyState }) {
   const { api_key_id: id, created_at: createdAt, last_used_at: usedAt } = apiKey;
   const used = usedAt === null ? 'never' : date(Date.parse(usedAt));
-  const begin = (): Step => ({
+  const step: Step = {
     title: `Revoke ${id} of “${of}”?`,
     lines: [
       `Issued ${date(Date.parse(createdAt))}; last use: ${used}.`,
@@ -126,8 +119,8 @@ export function RevokeApiKey({ of, apiKey }: { of: string; apiKey: ApiKeyState }
       await act('DELETE', path('api-keys', id));
       return { done: `${id} is revoked. It stops working within 5 s.` };
     },
-  });
-  return <Act name="Revoke…" of={id} begin={begin} />;
+  };
+  return <Act name="Revoke…" of={id} step={step} />;
 }
 
 interface PolicyCheck {
@@ -183,40 +176,30 @@ async function checked(document: string, applied: () => void): Promise<Step> {
   };
 }
 
-const NOTHING = { started: '', text: '' };
-
 export function ApplyPolicy() {
   /** What was typed stays when the dialog is closed. */
-  const draft = useRef(NOTHING);
+  const draft = useRef('');
+  const field = (text: string) => (
+    <Field
+      {...{ as: 'textarea', label: 'Policy', name: 'document', required: true, rows: 16 }}
+      note="YAML or JSON, as for standin policy apply."
+      defaultValue={text}
+      onInput={({ currentTarget }) => {
+        draft.current = currentTarget.value;
+      }}
+    />
+  );
   // Who changes a policy starts with the one in force: a document that is shorter takes away.
-  const begin = async (): Promise<Step> => {
-    const inForce = (await policyInForce())?.document ?? '';
-    const { started, text } = draft.current;
-    if (text === '' || text === started) draft.current = { started: inForce, text: inForce };
-    return {
-      title: 'Apply a policy',
-      fields: (
-        <Field
-          as="textarea"
-          label="Policy"
-          name="document"
-          note="YAML or JSON, as for standin policy apply."
-          required
-          rows={16}
-          defaultValue={draft.current.text}
-          onInput={({ currentTarget }) => {
-            draft.current = { ...draft.current, text: currentTarget.value };
-          }}
-        />
-      ),
-      verb: 'Look what changes',
-      go: () =>
-        checked(draft.current.text, () => {
-          draft.current = NOTHING;
-        }),
-    };
-  };
-  return <Act name="Apply a policy…" begin={begin} />;
+  const step = async (): Promise<Step> => ({
+    title: 'Apply a policy',
+    fields: field(draft.current || ((await policyInForce())?.document ?? '')),
+    verb: 'Look what changes',
+    go: (form) =>
+      checked(String(form.get('document')), () => {
+        draft.current = '';
+      }),
+  });
+  return <Act name="Apply a policy…" step={step} />;
 }
 
 interface Forgotten {
@@ -266,8 +249,6 @@ export function Forget({ space }: { space: string }) {
       },
     };
   };
-  const begin = (): Step => ({
-    ...{ title: `Forget values of ${where}`, fields, verb: 'Look what is known', go },
-  });
-  return <Act name="Forget values…" begin={begin} />;
+  const step = { title: `Forget values of ${where}`, fields, verb: 'Look what is known', go };
+  return <Act name="Forget values…" step={step} />;
 }

@@ -8,9 +8,12 @@ import { color, themeShown } from './theme.ts';
 export interface Line {
   readonly label: string;
   readonly color: number;
-  /** Lengths of dashes and gaps in px, for readers who cannot tell the colors apart. */
-  readonly dash?: readonly number[];
+  /** For readers who cannot tell the colors apart. */
+  readonly style: keyof typeof DASHES;
 }
+
+/** Lengths of dashes and gaps in px. */
+const DASHES = { solid: [], dashed: [6, 4], dotted: [2, 3] };
 
 interface ChartProps {
   readonly title: string;
@@ -18,8 +21,6 @@ interface ChartProps {
   readonly unit: string;
   readonly lines: readonly Line[];
   readonly format: (value: number | null) => string;
-  /** Charts of one group share the cursor. */
-  readonly group: string;
   /** Whether the vertical axis begins at 0. Default: yes. */
   readonly isFromZero?: boolean;
   /** Unix times in s, then a column for each line. The chart is drawn again if this is another. */
@@ -78,7 +79,7 @@ export function Chart(props: ChartProps) {
         <ul class="legend">
           {lines.map((line, i) => (
             <li key={line.label}>
-              <i style={swatchOf(line)} />
+              <i style={{ borderTop: `3px ${line.style} var(--series-${line.color})` }} />
               {line.label}
               <b>{format(data[i + 1]?.[at] ?? null)}</b>
             </li>
@@ -100,14 +101,15 @@ function plot(
   latest: { readonly current: ChartProps },
   setIndex: (index: number | null) => void,
 ): uPlot {
-  const { group, lines, format, data } = latest.current;
+  const { lines, format, data } = latest.current;
   const options: uPlot.Options = {
     width,
     height: HEIGHT_PX,
     // Room for half of a time label beyond the edge.
     padding: [8, SECONDS_LABEL_PX / 2, 0, 0],
     legend: { show: false },
-    cursor: { sync: { key: group }, y: false, drag: { x: false, y: false }, points: POINTS },
+    // All charts share the cursor.
+    cursor: { sync: { key: 'time' }, y: false, drag: { x: false, y: false }, points: POINTS },
     hooks: { setCursor: [({ cursor }) => setIndex(cursor.idx ?? null)] },
     scales: {
       x: { range: () => latest.current.range },
@@ -128,11 +130,6 @@ function rise(lowest: number | null, highest: number | null, isFromZero = true):
 
 const POINTS = { size: 7, fill: () => color('--surface') };
 
-function swatchOf({ color, dash: [length = 0] = [] }: Line) {
-  const style = length === 0 ? 'solid' : length > 3 ? 'dashed' : 'dotted';
-  return { borderTop: `3px ${style} var(--series-${color})` };
-}
-
 /** Tints the area of the first line, which is the subject of the chart. */
 function seriesOf(line: Line, i: number): uPlot.Series {
   const stroke = () => color(`--series-${line.color}`);
@@ -141,7 +138,7 @@ function seriesOf(line: Line, i: number): uPlot.Series {
     width: 1.75,
     stroke,
     ...(i === 0 && { fill: () => stroke().replace(')', ', 0.1)') }),
-    ...(line.dash && { dash: [...line.dash] }),
+    dash: DASHES[line.style],
     points: { show: true, size: 5, fill: stroke, filter: alone },
     spanGaps: false,
   };

@@ -2,7 +2,6 @@ import { useMemo } from 'preact/hooks';
 import { DisableClient, Forget, IssueApiKey, RevokeApiKey } from './acts.tsx';
 import { useAnswer } from './answer.ts';
 import { Chart } from './chart.tsx';
-import { commandsOf } from './client-commands.ts';
 import { feed } from './feed.ts';
 import { ago, date, duration, limitShown, rightsOf, si, whole } from './format.ts';
 import { Badge, Bar, Command, Copy, type Fact, Facts, RightMark, Table } from './parts.tsx';
@@ -79,6 +78,31 @@ function Parts({ client }: { client: ClientDetail }) {
   );
 }
 
+const DEFAULT_KEY_LIFE = '90d';
+const EXAMPLE_PER_S = 100;
+
+/** What the commands for this client do, and they. Numbers in them are examples to change. */
+function commandsOf(client: ClientDetail): (readonly [does: string, line: string])[] {
+  const { client_id: id, can_lookup: canLookup, limits } = client;
+  const update = `standin client update ${id}`;
+  if (client.disabled_at !== null) return [['Enable the client again', `${update} --enable`]];
+  const [counting] = limits;
+  const both = client.can_tokenize && client.can_detokenize;
+  const commands: (readonly [string, string])[] = [
+    ['Issue another API key', `standin api-key issue --client ${id} --expires ${DEFAULT_KEY_LIFE}`],
+    both
+      ? ['Allow it to tokenize only', `${update} --can tokenize`]
+      : [
+          'Allow it to tokenize and detokenize',
+          `${update} --can tokenize,detokenize${canLookup ? ',lookup' : ''}`,
+        ],
+    ['Refuse all its requests', `standin client disable ${id}`],
+  ];
+  if (counting === undefined) return commands;
+  const option = `--${counting.name.replaceAll('_', '-')} ${counting.perS || EXAMPLE_PER_S}`;
+  return [[`Set its limit: ${counting.words.toLowerCase()}`, `${update} ${option}`], ...commands];
+}
+
 function RateChart({ name, rates }: ClientDetail) {
   const perS = rates.map(({ requestsPerS }) => requestsPerS);
   const times = rates.map(({ atMs }) => atMs / 1_000);
@@ -87,8 +111,8 @@ function RateChart({ name, rates }: ClientDetail) {
   const highest = Math.max(0, ...perS);
   return (
     <Chart
-      {...{ title: 'Requests', unit: 'per second, on this node', group: 'client' }}
-      {...{ data, format: si, lines: [{ label: 'requests', color: 1 }] }}
+      {...{ title: 'Requests', unit: 'per second, on this node' }}
+      {...{ data, format: si, lines: [{ label: 'requests', color: 1, style: 'solid' }] }}
       range={[endS - HISTORY_MS / 1_000, endS]}
       nothing={highest === 0 ? 'No requests in the last 15 minutes' : ''}
       words={`Requests of ${name}: ${si(perS.at(-1) ?? 0)} now, ${si(highest)} at most`}

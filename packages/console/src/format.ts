@@ -1,6 +1,6 @@
 /** Short forms of numbers and times, in every locale with SI units and 24 hours. */
 
-import type { ClientState, VaultState } from './protocol.ts';
+import type { ClientState } from './protocol.ts';
 
 const UNKNOWN = '–';
 
@@ -71,10 +71,7 @@ export function clock(atMs: number): string {
 
 /** 2026-11-21 14:03 in the time zone of the browser. */
 export function date(atMs: number): string {
-  const at = new Date(atMs);
-  const two = (part: number) => String(part).padStart(2, '0');
-  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
-  return `${day} ${at.toTimeString().slice(0, 5)}`;
+  return new Date(atMs).toLocaleString('sv').slice(0, 16);
 }
 
 export function plural(count: number, one: string, many = `${one}s`): string {
@@ -83,19 +80,8 @@ export function plural(count: number, one: string, many = `${one}s`): string {
 
 function short(value: number): string {
   const size = Math.abs(value);
-  if (size === 0 || size >= 99.95) return value.toFixed(0);
-  if (size >= 9.995) return trimmed(value.toFixed(1));
-  return size < 0.005 ? '< 0.01' : trimmed(value.toFixed(2));
-}
-
-function trimmed(digits: string): string {
-  return digits.replace(/\.?0+$/, '');
-}
-
-/** When the records were counted. */
-export function countedText({ growth }: VaultState): string {
-  const last = growth.at(-1);
-  return last === undefined ? '' : `at ${clock(last.atMs)}`;
+  if (size > 0 && size < 0.005) return '< 0.01';
+  return String(Number(value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2)));
 }
 
 /** The address of the client's page. */

@@ -1,7 +1,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { Chart, type Line } from './chart.tsx';
 import { feed } from './feed.ts';
-import { countedText, duration, ms, recordsText, si, whole } from './format.ts';
+import { duration, ms, si, whole } from './format.ts';
 import { checksOf } from './health.ts';
 import { Bar, Choices, Command, Facts, Table, type Tile, Tiles, Unseen } from './parts.tsx';
 import type { ConsoleState, Latency, Sample } from './protocol.ts';
@@ -13,6 +13,7 @@ import {
   type Pick,
   requestsOf,
 } from './samples.ts';
+import { recordsTile } from './vault.tsx';
 
 const MINUTES = [1, 5, 15] as const;
 const MINUTE_MS = 60_000;
@@ -54,37 +55,26 @@ export function Overview() {
 }
 
 function tilesOf(last: Sample | undefined, state: ConsoleState | null): Tile[] {
-  const vault = state?.vault;
-  const records: Tile = vault
-    ? ['Records', recordsText(vault.records, vault.isEstimate), countedText(vault)]
-    : state
-      ? ['Records', '–', 'not known']
-      : ['Records'];
-  if (last === undefined) return [...TILES.map((label): Tile => [label]), records];
-  const { tokenize, detokenize } = last;
-  const pair =
-    (label: string, [one, other] = ['tokenize', 'detokenize']) =>
-    (a: number, b: number) =>
-      [label, si(a + b), `${one} ${si(a)} · ${other} ${si(b)}`] as const;
-  const quantiles = [tokenize.latency?.p99_ms, detokenize.latency?.p99_ms];
-  const known = quantiles.filter((value) => value !== undefined);
-  // The larger of the two is the number above.
-  const note = `tokenize ${ms(quantiles[0])} · detokenize ${ms(quantiles[1])}`;
+  type Figure = readonly [value: string, note: string];
+  const tile = (label: string, figureOf: (of: Sample) => Figure): Tile =>
+    last === undefined ? [label] : [label, ...figureOf(last)];
+  const sum = (a: number, b: number, one = 'tokenize', other = 'detokenize'): Figure => [
+    ...([si(a + b), `${one} ${si(a)} · ${other} ${si(b)}`] as const),
+  ];
   return [
-    pair(TILES[0])(requestsOf(tokenize), requestsOf(detokenize)),
-    pair(TILES[1])(tokenize.values, detokenize.values),
-    [TILES[2], known.length === 0 ? '–' : ms(Math.max(...known)), note],
-    pair(TILES[3], ['refused', 'failed'])(both(last, 'refused'), both(last, 'failed')),
-    records,
+    tile('Requests per second', (of) => sum(requestsOf(of.tokenize), requestsOf(of.detokenize))),
+    tile('Values per second', (of) => sum(of.tokenize.values, of.detokenize.values)),
+    tile('Slowest 1 % of requests', ({ tokenize, detokenize }) => {
+      const [a, b] = [tokenize.latency?.p99_ms, detokenize.latency?.p99_ms];
+      const slowest = Math.max(a ?? -Infinity, b ?? -Infinity);
+      return [ms(slowest), `tokenize ${ms(a)} · detokenize ${ms(b)}`];
+    }),
+    tile('Refused and failed per second', (of) =>
+      sum(both(of, 'refused'), both(of, 'failed'), 'refused', 'failed'),
+    ),
+    recordsTile(state?.vault),
   ];
 }
-
-const TILES = [
-  'Requests per second',
-  'Values per second',
-  'Slowest 1 % of requests',
-  'Refused and failed per second',
-] as const;
 
 function both({ tokenize, detokenize }: Sample, count: 'refused' | 'failed'): number {
   return tokenize[count] + detokenize[count];
@@ -122,13 +112,11 @@ interface TrafficPlot {
   readonly hasTotal?: boolean;
 }
 
-const DASHED = [6, 4];
-const DOTTED = [2, 3];
-
-const line = (label: string, color: number, pick: Pick, dash?: readonly number[]) => ({
-  ...{ label, color, pick },
-  ...(dash && { dash }),
+const line = (label: string, color: number, pick: Pick, style: Line['style'] = 'solid') => ({
+  ...{ label, color, pick, style },
 });
+
+const NO_REQUESTS = 'No requests in this time';
 
 /** @param color that of the operation in all charts */
 const latencyOf = (name: 'tokenize' | 'detokenize', color: number): TrafficPlot => {
@@ -138,51 +126,49 @@ const latencyOf = (name: 'tokenize' | 'detokenize', color: number): TrafficPlot 
     title: `Latency of ${name}`,
     unit: '50, 95 and 99 % were faster',
     format: ms,
-    nothing: 'No requests in this time',
+    nothing: NO_REQUESTS,
     lines: [
-      line('p50', color, quantile('p50_ms'), DOTTED),
-      line('p95', color, quantile('p95_ms'), DASHED),
+      line('p50', color, quantile('p50_ms'), 'dotted'),
+      line('p95', color, quantile('p95_ms'), 'dashed'),
       line('p99', color, quantile('p99_ms')),
     ],
   };
 };
 
+const ratesOf = (title: string, nothing: string, ...lines: TrafficPlot['lines']): TrafficPlot => ({
+  ...{ title, unit: 'per second', format: si, hasTotal: true, nothing, lines },
+});
+
 const PLOTS: readonly TrafficPlot[] = [
-  {
-    ...{ title: 'Requests', unit: 'per second', format: si, hasTotal: true },
-    nothing: 'No requests in this time',
-    lines: [
-      line('tokenize', 1, ({ tokenize }) => requestsOf(tokenize)),
-      line('detokenize', 2, ({ detokenize }) => requestsOf(detokenize), DASHED),
-    ],
-  },
-  {
-    ...{ title: 'Values', unit: 'per second', format: si, hasTotal: true },
-    nothing: 'No values in this time',
-    lines: [
-      line('tokenized', 1, ({ tokenize }) => tokenize.values),
-      line('restored', 2, ({ detokenize }) => detokenize.values, DASHED),
-    ],
-  },
+  ratesOf(
+    'Requests',
+    NO_REQUESTS,
+    line('tokenize', 1, ({ tokenize }) => requestsOf(tokenize)),
+    line('detokenize', 2, ({ detokenize }) => requestsOf(detokenize), 'dashed'),
+  ),
+  ratesOf(
+    'Values',
+    'No values in this time',
+    line('tokenized', 1, ({ tokenize }) => tokenize.values),
+    line('restored', 2, ({ detokenize }) => detokenize.values, 'dashed'),
+  ),
   latencyOf('tokenize', 1),
   latencyOf('detokenize', 2),
-  {
-    ...{ title: 'Refused and failed', unit: 'requests per second', format: si, hasTotal: true },
-    nothing: 'Nothing was refused, nothing failed',
-    lines: [
-      line('refused', 5, (sample) => both(sample, 'refused')),
-      line('failed', 4, (sample) => both(sample, 'failed')),
-      line('by limit', 5, ({ limited }) => limited, DASHED),
-      line('overload', 5, ({ shed }) => shed, DOTTED),
-    ],
-  },
+  ratesOf(
+    'Refused and failed',
+    'Nothing was refused, nothing failed',
+    line('refused', 5, (sample) => both(sample, 'refused')),
+    line('failed', 4, (sample) => both(sample, 'failed')),
+    line('by limit', 5, ({ limited }) => limited, 'dashed'),
+    line('overload', 5, ({ shed }) => shed, 'dotted'),
+  ),
   {
     ...{ title: 'Records per database statement', format: si },
     unit: 'requests share statements under load',
     nothing: 'No statements in this time',
     lines: [
       line('insert', 1, ({ batch }) => batch.insert),
-      line('find', 2, ({ batch }) => batch.find, DASHED),
+      line('find', 2, ({ batch }) => batch.find, 'dashed'),
     ],
   },
 ];
@@ -203,7 +189,6 @@ function TrafficChart({ plot, samples, windowMs }: Traffic) {
   return (
     <Chart
       {...plot}
-      group="traffic"
       data={data}
       range={[endS - windowMs / 1_000, endS]}
       nothing={isEmpty ? nothing : ''}

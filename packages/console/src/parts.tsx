@@ -41,45 +41,33 @@ export function Unseen({ children }: { children: Children }) {
   return <span class="unseen">{children}</span>;
 }
 
+type BarProps = { title: string; note?: string | undefined; children?: Children };
+
 /** The head of a view. */
-export function Bar({
-  title,
-  note,
-  children,
-}: {
-  title: string;
-  note?: Children;
-  children?: Children;
-}) {
+export function Bar({ title, note, children }: BarProps) {
   return (
     <div class="bar">
       <h1>{title}</h1>
-      {note !== undefined && (
-        <p class="note" role="status">
-          {note}
-        </p>
-      )}
+      <p class="note" role="status">
+        {note}
+      </p>
       {children}
     </div>
   );
 }
 
-/** Parts of the note are apart by ` · `. Nothing came yet: there is no value. */
+/** Nothing came yet: there is no value. */
 export type Tile = readonly [label: string, value?: string, note?: string];
 
 /** A row of numbers, each with a note. */
 export function Tiles({ tiles }: { tiles: readonly Tile[] }) {
   return (
     <dl class="tiles">
-      {tiles.map(([label, value, note = '']) => (
+      {tiles.map(([label, value, note]) => (
         <div class="card tile" key={label}>
           <dt>{label}</dt>
           <dd class={value === undefined ? 'number skeleton' : 'number'}>{value}</dd>
-          <dd>
-            {note.split(' · ').map((part) => (
-              <span key={part}>{part}</span>
-            ))}
-          </dd>
+          <dd>{note}</dd>
         </div>
       ))}
     </dl>
@@ -91,18 +79,17 @@ export type Fact = readonly [name: string, value: Children, level?: Level];
 export function Facts({ facts }: { facts: readonly (Fact | false)[] }) {
   return (
     <dl class="checks">
-      {facts.map(
-        (fact) =>
-          fact && (
-            <div key={fact[0]}>
-              <dt>{fact[0]}</dt>
-              <dd class={fact[2]}>
-                {fact[2] && <Icon level={fact[2]} />}
-                {fact[1]}
-              </dd>
-            </div>
-          ),
-      )}
+      {facts
+        .filter((fact) => fact !== false)
+        .map(([name, value, level]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd class={level}>
+              {level && <Icon level={level} />}
+              {value}
+            </dd>
+          </div>
+        ))}
     </dl>
   );
 }
@@ -166,9 +153,7 @@ export function Share({ share, text }: { share: number | null; text: string }) {
   return (
     <div class="share">
       {text}
-      <span class="track" aria-hidden="true" hidden={share === null}>
-        <i style={{ width: `${Math.min(1, share ?? 0) * 100}%` }} />
-      </span>
+      <progress aria-hidden="true" hidden={share === null} value={Math.min(1, share ?? 0)} />
     </div>
   );
 }
@@ -184,10 +169,10 @@ interface ChoicesProps {
 /** One of a few, side by side. */
 export function Choices({ legend, names, chosen, choose }: ChoicesProps) {
   return (
-    <fieldset class="choices">
+    <fieldset class="inline">
       <legend class="unseen">{legend}</legend>
       {names.map((name, i) => (
-        <label key={name}>
+        <label class="check" key={name}>
           <input type="radio" name={legend} checked={i === chosen} onChange={() => choose(i)} />
           {name}
         </label>
@@ -221,12 +206,13 @@ export function Filter({ name, hint, text, change }: FilterProps) {
   );
 }
 
+type QuietProps = { name: string; of?: string; click: () => unknown; class?: string };
+
 /** In the accessible name, `of` follows the name. */
-export function Quiet(props: { name: string; of?: string; click: () => unknown; kind?: string }) {
-  const { name, of, click, kind = 'quiet' } = props;
+export function Quiet({ name, of, click, ...rest }: QuietProps) {
   return (
-    <button type="button" class={kind} onClick={() => void click()}>
-      <span aria-live={kind === 'quiet copy' ? 'polite' : undefined}>{name}</span>
+    <button type="button" {...rest} onClick={() => void click()}>
+      <span aria-live="polite">{name}</span>
       {of && <Unseen> {of}</Unseen>}
     </button>
   );
@@ -241,17 +227,14 @@ export function Copy({ of, text, name = 'Copy' }: { of: string; text: string; na
     setWord((await copied(text)) ? 'Copied' : 'Not allowed');
     setTimeout(() => setWord(''), COPIED_FOR_MS);
   };
-  return <Quiet kind="quiet copy" name={word || name} of={of} click={copy} />;
+  return <Quiet class="copy" name={word || name} of={of} click={copy} />;
 }
 
 /** Over HTTP from another machine a page has no clipboard API, but can copy a selection. */
 async function copied(text: string): Promise<boolean> {
   const { clipboard } = navigator;
   if (clipboard !== undefined)
-    return clipboard.writeText(text).then(
-      () => true,
-      () => false,
-    );
+    return (await clipboard.writeText(text).catch(() => false)) !== false;
   const before = document.activeElement as HTMLElement | null;
   const field = Object.assign(document.createElement('textarea'), { value: text });
   // A dialog lets nothing outside be selected.

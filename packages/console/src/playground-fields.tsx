@@ -1,6 +1,6 @@
 import { plural } from './format.ts';
 import { Badge, Icon, RightMark, Table, Unseen } from './parts.tsx';
-import { leavesOf } from './playground-input.ts';
+import { leavesOf } from './playground-data.ts';
 import type { Right } from './protocol.ts';
 
 /** More rows would make the page slow; the texts above have all fields. */

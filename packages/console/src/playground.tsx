@@ -2,12 +2,19 @@ import { Component } from 'preact';
 import { usePolicy } from './answer.ts';
 import { feed } from './feed.ts';
 import { ms } from './format.ts';
-import { lineOf, pathIn, placeOf, stepsOf } from './json-place.ts';
 import { Badge, Bar, Check, type Children, Field, Quiet, RightMark } from './parts.tsx';
-import { failureOf } from './playground-errors.ts';
+import {
+  failureOf,
+  type Input,
+  inData,
+  inputOf,
+  kindsIn,
+  leavesOf,
+  placeIn,
+  placeOf,
+  recordOf,
+} from './playground-data.ts';
 import { type Fields, FieldTable, type Kinds } from './playground-fields.tsx';
-import { type Input, inputOf, leavesOf } from './playground-input.ts';
-import { kindsIn, recordOf } from './playground-kinds.ts';
 import {
   API_KEY_HEADER,
   type ClientDetail,
@@ -19,26 +26,33 @@ import {
 import { ask, send } from './send.ts';
 
 const EXAMPLE = {
-  customer: {
-    name: 'Zoë Müller-Lüdenscheidt',
-    emails: ['zoe.mueller@example.com', 'zoe@example.org'],
-    phone: '+49 30 901820',
-  },
+  customer: { name: 'Zoë Müller', emails: ['zoe.mueller@example.com', 'zoe@example.org'] },
   card: '4111 1111 1111 1111',
-  iban: 'DE89 3704 0044 0532 0130 00',
   note: 'Prefers e-mail, before noon',
-};
-const HINTS = {
-  original: 'ann@example.com, or {"name": "Jane Doe"}',
-  tokens: 'The tokens appear here',
 };
 const UNREACHABLE = 'The console cannot be reached. Try again.';
 const LENIENT_WORDS = 'Lenient: leave what is unknown or forbidden';
 /** Longer than the console waits for the service. */
 const TIMEOUT_MS = 30_000;
 
-type About = 'api-key' | 'original' | 'tokens';
-const INPUT_OF = { tokenize: 'original', detokenize: 'tokens' } as const;
+type About = 'api-key' | Half['about'];
+
+interface Half {
+  readonly about: 'original' | 'tokens';
+  readonly operation: Operation;
+  readonly name: string;
+  readonly label: string;
+  readonly hint: string;
+}
+
+const TOKENIZE: Half = {
+  ...{ about: 'original', operation: 'tokenize', name: 'Tokenize', label: 'Original' },
+  hint: 'ann@example.com, or {"name": "Jane Doe"}',
+};
+const RESTORE: Half = {
+  ...{ about: 'tokens', operation: 'detokenize', name: 'Restore', label: 'Tokens' },
+  hint: 'The tokens appear here',
+};
 
 /** What the service answered. */
 interface Answered {
@@ -47,12 +61,12 @@ interface Answered {
     readonly data?: unknown;
     readonly unapplied?: readonly { readonly path: string; readonly reason: string }[];
   } | null;
-  /** `data` of the body, as it was sent; '' without it. */
-  readonly data: string;
-  readonly request_id: string;
+  /** The body as it was sent. */
+  readonly text: string;
+  /** '': the console answered, not the service. */
+  readonly requestId: string;
   /** Time from this page to the service and back. */
   readonly tookMs: number;
-  readonly input: Input;
 }
 
 /** What the last call showed. */
@@ -66,10 +80,7 @@ interface Shown {
   readonly error?: string;
 }
 
-interface DeskState {
-  apiKey: string;
-  original: string;
-  tokens: string;
+interface DeskState extends Record<'apiKey' | Half['about'], string> {
   isLenient: boolean;
   isAsking: boolean;
   shown: Shown;
@@ -92,7 +103,7 @@ class Desk extends Component<DeskProps, DeskState> {
   /** The values of the tokens that the page shows; undefined: the user typed the tokens. */
   #answered: unknown;
   /** Of the tokens that the page got last. */
-  #kindOfToken = new Map<unknown, string>();
+  #kindOfToken = new Map<unknown, string | undefined>();
 
   override componentDidUpdate({ policy }: DeskProps): void {
     if (policy !== this.props.policy) void this.#learn();
@@ -120,8 +131,8 @@ class Desk extends Component<DeskProps, DeskState> {
           />
         </div>
         <div class="halves">
-          {this.#half('tokenize', 'Tokenize', 'Original', <Quiet name="Example" click={example} />)}
-          {this.#half('detokenize', 'Restore', 'Tokens', policy && lenient)}
+          {this.#half(TOKENIZE, <Quiet name="Example" click={example} />)}
+          {this.#half(RESTORE, policy && lenient)}
         </div>
         {/* Below the buttons: what appears above them would move them away under a click. */}
         {client && <RightsOf client={client} />}
@@ -130,15 +141,13 @@ class Desk extends Component<DeskProps, DeskState> {
     );
   }
 
-  #half(
-    ...[operation, name, label, more]: [Operation, name: string, label: string, more: Children]
-  ) {
-    const about = INPUT_OF[operation];
-    const run = () => void this.#run(operation);
+  #half(half: Half, more: Children) {
+    const { about, operation, name, label, hint } = half;
+    const run = () => void this.#run(half);
     return (
       <section class="card" aria-label={name}>
         <Field
-          {...{ id: about, label, as: 'textarea', rows: 14, placeholder: HINTS[about] }}
+          {...{ id: about, label, as: 'textarea', rows: 14, placeholder: hint }}
           error={this.#errorOf(about)}
           value={this.state[about]}
           onInput={({ currentTarget }) => this.#type(about, currentTarget.value)}
@@ -176,7 +185,7 @@ class Desk extends Component<DeskProps, DeskState> {
   }
 
   /** Tokens of other values would look like the answer. Tokens that the user typed stay. */
-  #type(about: 'original' | 'tokens', text: string): void {
+  #type(about: Half['about'], text: string): void {
     const isOld = about === 'original' && this.#answered !== undefined;
     this.#answered = undefined;
     this.setState({ ...(isOld && { tokens: '' }), [about]: text, shown: {} });
@@ -187,65 +196,51 @@ class Desk extends Component<DeskProps, DeskState> {
     const { apiKey } = this.state;
     const { policy } = this.props;
     const headers = { [API_KEY_HEADER]: apiKey.trim() };
-    const isOfUse = policy !== undefined && apiKey !== '';
-    const asked = isOfUse && ask<ClientDetail>(PATHS.apiKey, 'POST', undefined, headers);
-    const client = asked ? await asked.catch(() => null) : null;
+    const learn = () => ask<ClientDetail>(PATHS.apiKey, 'POST', undefined, headers);
+    const client = policy && apiKey !== '' ? await learn().catch(() => null) : null;
     // Not an answer for an earlier key or policy.
     if (apiKey === this.state.apiKey && policy === this.props.policy) this.setState({ client });
     return client;
   }
 
-  async #run(operation: Operation): Promise<void> {
+  async #run({ about, operation }: Half): Promise<void> {
     const { apiKey, isAsking, isLenient, original } = this.state;
     const { policy } = this.props;
     if (isAsking) return;
-    const about = INPUT_OF[operation];
     if (about === 'original') this.#type(about, original);
     else this.setState({ shown: {} });
     const key = apiKey.trim();
-    // Other characters cannot be in a header, so not in an API key.
-    const isApiKey = /^[\x21-\x7e]+$/.test(key);
     if (key === '') return this.#fail('api-key', 'Type an API key first.');
-    if (!isApiKey) return this.#fail('api-key', 'This is not an API key.');
-    const input = this.#read(about);
-    if (input === undefined) return;
+    // Other characters cannot be in a header, so not in an API key.
+    if (!/^[\x21-\x7e]+$/.test(key)) return this.#fail('api-key', 'This is not an API key.');
+    let input: Input;
+    try {
+      input = inputOf(this.state[about], policy?.fields != null);
+    } catch (error) {
+      return this.#fail(about, (error as Error).message);
+    }
     this.setState({ isAsking: true });
-    const lenient = operation === 'detokenize' && policy !== undefined && isLenient;
-    const answered = await call(operation, key, input, lenient).catch(() => null);
+    const lenient = about === 'tokens' && policy !== undefined && isLenient;
+    const answered = await call(operation, key, input.text, lenient).catch(() => null);
     const client = await this.#learn();
     this.setState({ isAsking: false });
-    if (answered === null) this.setState({ shown: { level: 'bad', words: UNREACHABLE } });
-    else if (answered.isSignedOut) feed.signedOut();
-    else if (answered.status !== 200) this.#refused(operation, answered);
-    else if (operation === 'tokenize') this.#tokenized(answered);
-    else this.#restored(answered, client);
-  }
-
-  /** undefined: the page shows what is wrong. */
-  #read(about: 'original' | 'tokens'): Input | undefined {
-    try {
-      return inputOf(this.state[about], this.props.policy?.fields != null);
-    } catch (error) {
-      this.#fail(about, (error as Error).message);
-      return undefined;
-    }
-  }
-
-  #refused(operation: Operation, answered: Answered): void {
-    const { status, body } = answered;
-    const [about, words] = failureOf(status, body, operation);
-    const shown = { level: 'bad', answered } as const;
-    const failed = about === 'text' ? INPUT_OF[operation] : 'api-key';
-    if (about === 'service') this.setState({ shown: { ...shown, words } });
-    else this.#fail(failed, words, { ...shown, words: `Refused with ${status}` });
+    if (answered === null) return this.setState({ shown: { level: 'bad', words: UNREACHABLE } });
+    const { status, body, requestId } = answered;
+    if (status === 401 && requestId === '') return feed.signedOut();
+    if (status === 200 && about === 'original') return this.#tokenized(answered, input);
+    if (status === 200) return this.#restored(answered, input, client);
+    const [of, words] = failureOf(status, body, operation);
+    const shown = { level: 'bad', answered, words: `Refused with ${status}` } as const;
+    if (of === 'service') this.setState({ shown: { ...shown, words } });
+    else this.#fail(of === 'text' ? about : of, words, shown);
   }
 
   /** Selects the value at the path that the error names. */
   #fail(failed: About, words: string, shown: Shown = {}): void {
-    const path = pathIn(words);
     const text = failed === 'api-key' ? '' : this.state[failed];
-    const place = path === undefined ? undefined : placeOf(text, stepsOf(path));
-    const error = place ? `Line ${lineOf(text, place[0])}: ${words}` : words;
+    const place = placeIn(text, words);
+    const line = text.slice(0, place?.[0]).split('\n').length;
+    const error = place ? `Line ${line}: ${words}` : words;
     this.setState({ shown: { ...shown, failed, error } }, () => {
       const input = document.getElementById(failed) as HTMLTextAreaElement;
       if (place) input.setSelectionRange(...place);
@@ -253,52 +248,44 @@ class Desk extends Component<DeskProps, DeskState> {
     });
   }
 
-  #tokenized(answered: Answered): void {
+  #tokenized(answered: Answered, { text, note }: Input): void {
     const { policy } = this.props;
     const tokens = answered.body!.data;
-    const values = JSON.parse(answered.input.text);
+    const values = JSON.parse(text);
     this.#answered = values;
     const kinds = policy && kindsIn(values, policy);
-    const made = leavesOf(tokens).filter(({ path }) => kinds?.has(path));
-    this.#kindOfToken = new Map(made.map(({ path, value }) => [value, kinds!.get(path)!]));
+    this.#kindOfToken = new Map(
+      leavesOf(tokens).map(({ path, value }) => [value, kinds?.get(path)]),
+    );
     const outcome: Shown =
       kinds?.size === 0
         ? { level: 'warning', words: 'Nothing was tokenized: no field of the policy is in it' }
-        : { level: 'good', words: 'Tokenized', note: answered.input.note };
+        : { level: 'good', words: 'Tokenized', note };
     this.setState({
       // A record comes back byte for byte, with numbers that a parser would change.
-      tokens: policy?.fields ? answered.data : inLines(tokens),
+      tokens: policy?.fields
+        ? answered.text.slice(...placeOf(answered.text, ['data'])!)
+        : inLines(tokens),
       shown: { ...outcome, answered, fields: { values, tokens, kinds } },
     });
   }
 
-  #restored(answered: Answered, client: ClientDetail | null): void {
+  #restored(answered: Answered, { text, note }: Input, client: ClientDetail | null): void {
     const values = this.#answered;
-    const tokens = JSON.parse(answered.input.text);
+    const tokens = JSON.parse(text);
     const { data: restored, unapplied: left = [] } = answered.body!;
-    const kinds = this.#kindsOf(tokens);
-    const unapplied = new Map<string, string>(
-      left.map(({ path, reason }) => [path.replace(/^data\.?/, ''), reason]),
-    );
+    const { policy } = this.props;
+    // A token keeps its kind wherever it is put. Of others, the field says what is likely.
+    const kinds = policy && kindsIn(tokens, policy, this.#kindOfToken);
+    const unapplied = new Map(left.map(({ path, reason }) => [inData(path), reason]));
     const rights = new Map(client?.sees?.map(({ kind, right }) => [kind, right]));
     const gaps = gapsIn(kinds, unapplied, rights);
     const isEqual = values === undefined || JSON.stringify(restored) === JSON.stringify(values);
     const than = values === undefined ? '' : ': equal to the original';
     const words = gaps || (isEqual ? than : ': differs from the original');
-    const shown = { words: `Restored${words}`, note: answered.input.note, answered };
+    const shown = { words: `Restored${words}`, note, answered };
     const fields = { values, tokens, restored, kinds, rights, unapplied };
     this.setState({ shown: { ...shown, level: isEqual || gaps ? 'good' : 'warning', fields } });
-  }
-
-  /** A token keeps its kind wherever it is put. Of others, the field says what is likely. */
-  #kindsOf(tokens: unknown): Kinds | undefined {
-    const { policy } = this.props;
-    const kinds = policy && kindsIn(tokens, policy);
-    if (kinds === undefined) return undefined;
-    const placed = leavesOf(tokens).filter(({ path }) => kinds.has(path));
-    return new Map(
-      placed.map(({ path, value }) => [path, this.#kindOfToken.get(value) ?? kinds.get(path)!]),
-    );
   }
 }
 
@@ -327,9 +314,9 @@ function gapsIn(
 async function call(
   operation: Operation,
   apiKey: string,
-  input: Input,
+  data: string,
   isLenient: boolean,
-): Promise<Answered & { readonly isSignedOut: boolean }> {
+): Promise<Answered> {
   const beganMs = performance.now();
   const response = await send(PATHS[operation], {
     method: 'POST',
@@ -338,18 +325,14 @@ async function call(
       [API_KEY_HEADER]: apiKey,
       ...(isLenient && { Prefer: LENIENT }),
     },
-    body: `{"data":${input.text}}`,
+    body: `{"data":${data}}`,
     signal: AbortSignal.timeout(TIMEOUT_MS),
   });
   const text = await response.text();
   const tookMs = performance.now() - beganMs;
   const { status, headers } = response;
-  const requestId = headers.get('X-Request-Id') ?? '';
   const body = headers.get('Content-Type')?.startsWith('application/json') && JSON.parse(text);
-  const data = body?.data === undefined ? '' : text.slice(...placeOf(text, ['data'])!);
-  // A 401 of the service has a request id; the console's own has none.
-  const isSignedOut = status === 401 && requestId === '';
-  return { status, body, data, request_id: requestId, tookMs, input, isSignedOut };
+  return { status, body, text, requestId: headers.get('X-Request-Id') ?? '', tookMs };
 }
 
 function Outcome({ level, words, note, answered }: Shown) {
@@ -358,9 +341,9 @@ function Outcome({ level, words, note, answered }: Shown) {
       {level && <Badge level={level}>{words}</Badge>}
       {note && <span class="note">{note}</span>}
       {answered && <span class="note">{ms(answered.tookMs)}</span>}
-      {answered?.request_id && (
+      {answered?.requestId && (
         <span class="note">
-          request <code>{answered.request_id}</code>
+          request <code>{answered.requestId}</code>
         </span>
       )}
     </div>

@@ -6,7 +6,6 @@ import {
   ago,
   bytes,
   clock,
-  countedText,
   date,
   duration,
   percent,
@@ -35,25 +34,38 @@ export function Vault() {
   );
 }
 
-const TILES = ['Records', 'Size', 'Average record', 'Since the start'] as const;
+/** null: not known; undefined: nothing came yet. */
+type Known = VaultState | null | undefined;
 
-/** @param vault null: not known; undefined: nothing came yet */
-function tilesOf(vault: VaultState | null | undefined): Tile[] {
-  if (!vault) return TILES.map((name) => (vault === null ? [name, '–', 'not known'] : [name]));
-  const { records, isEstimate, growth } = vault;
+function tilesOf(vault: Known): Tile[] {
+  const { growth = [], records = 0, bytes: size = null } = vault ?? {};
   const [first, last] = [growth[0], growth.at(-1)];
   const more = first && last ? last.records - first.records : 0;
   const spanMs = first && last ? last.atMs - first.atMs : 0;
-  const each = vault.bytes === null || records === 0 ? null : vault.bytes / records;
+  const each = size === null || records === 0 ? null : size / records;
+  const change = `${more < 0 ? '−' : '+'}${si(Math.abs(more))}`;
   return [
-    [TILES[0], recordsText(records, isEstimate), countedText(vault)],
-    [TILES[1], bytes(vault.bytes), 'table and indexes'],
-    [TILES[2], bytes(each), 'with its indexes'],
-    [TILES[3], `${more < 0 ? '−' : '+'}${si(Math.abs(more))}`, `records in ${duration(spanMs)}`],
+    recordsTile(vault),
+    tile(vault, 'Size', bytes(size), 'table and indexes'),
+    tile(vault, 'Average record', bytes(each), 'with its indexes'),
+    tile(vault, 'Since the start', change, `records in ${duration(spanMs)}`),
   ];
 }
 
-function Growth({ vault }: { vault: VaultState | null | undefined }) {
+function tile(vault: Known, label: string, value: string, note: string): Tile {
+  if (vault === undefined) return [label];
+  return vault === null ? [label, '–', 'not known'] : [label, value, note];
+}
+
+/** How many records there are, and when they were counted. */
+export function recordsTile(vault: Known): Tile {
+  const { growth = [], records = 0, isEstimate = true } = vault ?? {};
+  const last = growth.at(-1);
+  const counted = last === undefined ? '' : `at ${clock(last.atMs)}`;
+  return tile(vault, 'Records', recordsText(records, isEstimate), counted);
+}
+
+function Growth({ vault }: { vault: Known }) {
   const growth = useLatest(vault).known?.growth ?? [];
   const times = growth.map(({ atMs }) => atMs / 1_000);
   const records = growth.map((point) => point.records);
@@ -64,8 +76,8 @@ function Growth({ vault }: { vault: VaultState | null | undefined }) {
   const span = duration((endS - beginS) * 1_000);
   return (
     <Chart
-      {...{ title: 'Records', unit: 'since the start of this node', group: 'growth' }}
-      {...{ data, format: si, lines: [{ label: 'records', color: 1 }] }}
+      {...{ title: 'Records', unit: 'since the start of this node' }}
+      {...{ data, format: si, lines: [{ label: 'records', color: 1, style: 'solid' }] }}
       isFromZero={false}
       range={[Math.min(beginS, endS - 60), endS]}
       nothing={NO_GROWTH[growth.length] ?? ''}

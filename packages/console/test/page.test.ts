@@ -3,78 +3,35 @@ import { arrange, type SortColumn } from '../src/client-order.ts';
 import { EventReader } from '../src/event-stream.ts';
 import { ago, bytes, duration, ms, percent, si } from '../src/format.ts';
 import { checksOf, databaseAdvice, worstOf } from '../src/health.ts';
-import { lineOf, pathIn, placeOf } from '../src/json-place.ts';
-import { failureOf } from '../src/playground-errors.ts';
-import { inputOf, leavesOf } from '../src/playground-input.ts';
-import type * as state from '../src/protocol.ts';
+import type { ClientState, ConsoleState, Sample } from '../src/protocol.ts';
 import { columnsOf, figuresOf, SampleHistory } from '../src/samples.ts';
 
-describe('numbers at a glance', () => {
-  test.each([
-    [0, '0'],
-    [0.004, '< 0.01'],
-    [0.5, '0.5'],
-    [12.345, '12.3'],
-    [99.96, '100'],
-    [999.4, '999'],
-    [999.6, '1 k'],
-    [12_345, '12.3 k'],
-    [2.5e9, '2.5 G'],
-    [null, '–'],
-    [Number.NaN, '–'],
-  ])('%s is %s', (value, text) => expect(si(value)).toBe(text));
-
-  test('with units', () => {
-    expect([bytes(0), bytes(1_500_000), bytes(null)]).toEqual(['0 B', '1.5 MB', '–']);
-    expect([ms(0.123), ms(1_500), ms(undefined)]).toEqual(['0.12 ms', '1.5 s', '–']);
-    expect([12_000, 240_000, 12_000_000, 180_000_000].map(duration)).toEqual([
-      '12 s',
-      '4 min',
-      '3 h 20 min',
-      '2 d 2 h',
-    ]);
-    expect([ago(59_999), ago(60_000)]).toEqual(['less than a minute ago', '1 min ago']);
-  });
-
-  test('100 % is all of it, and nothing less', () => {
-    expect([0, 0.5, 0.12345, 0.99999, 1].map(percent)).toEqual([
-      '0 %',
-      '50 %',
-      '12.3 %',
-      '99.9 %',
-      '100 %',
-    ]);
-  });
+test.each<[(value: any) => string, unknown[], string]>([
+  [si, [0, 0.004, 0.5, 12.345, 99.96], '0, < 0.01, 0.5, 12.3, 100'],
+  [si, [999.4, 999.6, 12_345, 2.5e9, null, Number.NaN], '999, 1 k, 12.3 k, 2.5 G, –, –'],
+  [bytes, [0, 1_500_000, null], '0 B, 1.5 MB, –'],
+  [ms, [0.123, 1_500, undefined], '0.12 ms, 1.5 s, –'],
+  [duration, [12_000, 240_000, 12_000_000, 180_000_000], '12 s, 4 min, 3 h 20 min, 2 d 2 h'],
+  [ago, [59_999, 60_000], 'less than a minute ago, 1 min ago'],
+  // 100 % is all of it, and nothing less.
+  [percent, [0, 0.5, 0.12345, 0.99999, 1], '0 %, 50 %, 12.3 %, 99.9 %, 100 %'],
+])('numbers are short: %o of %j is %s', (format, values, texts) => {
+  expect(values.map(format).join(', ')).toBe(texts);
 });
 
 test('events are read whole, wherever the pieces end', () => {
-  const text =
-    ': hello\n\nretry: 2000\n\nevent: sample\ndata: {"a":1}\n\nevent: state\ndata: {}\n\n';
-  const whole = [
-    ['sample', '{"a":1}'],
-    ['state', '{}'],
-  ];
-  expect(new EventReader().read(text)).toEqual(whole);
-  for (let size = 1; size < 9; size++) {
+  const text = ': hi\n\nretry: 2000\n\nevent: sample\ndata: {"a":1}\n\nevent: state\ndata: {}\n\n';
+  for (const size of [1, 2, 3, 4, 5, 6, 7, 8, text.length]) {
     const reader = new EventReader();
     const pieces = text.match(new RegExp(`[^]{1,${size}}`, 'g'))!;
-    expect(pieces.flatMap((piece) => reader.read(piece))).toEqual(whole);
+    const events = pieces.flatMap((piece) => reader.read(piece)).map((one) => one.join(' '));
+    expect(events).toEqual(['sample {"a":1}', 'state {}']);
   }
 });
 
 describe('samples', () => {
-  const sample = (atMs: number, requests = 1): state.Sample => {
-    const operation = { succeeded: requests, refused: 0, failed: 0, values: 0, latency: null };
-    return {
-      atMs,
-      tokenize: operation,
-      detokenize: operation,
-      limited: 0,
-      shed: 0,
-      batch: { insert: null, find: null },
-    };
-  };
-  const requests = (one: state.Sample) => one.tokenize.succeeded;
+  const sample = (atMs: number, succeeded = 1) => ({ atMs, tokenize: { succeeded } }) as Sample;
+  const requests = (one: Sample) => one.tokenize.succeeded;
 
   test('of 15 minutes are kept, however long the page is open', () => {
     const samples = new SampleHistory();
@@ -88,14 +45,13 @@ describe('samples', () => {
     samples.replace([sample(2_000), sample(4_000)]);
     samples.replace([]);
     samples.replace([sample(4_000, 7), sample(6_000)]);
-    samples.add(sample(6_000, 9));
-    samples.add(sample(5_000, 9));
+    for (const atMs of [6_000, 5_000]) samples.add(sample(atMs, 9));
     expect(samples.window(60_000).map(requests)).toEqual([1, 7, 1]);
   });
 
   test('have nothing between them where none came', () => {
-    const samples = [sample(2_000), sample(4_000), sample(60_000)];
-    expect(columnsOf(samples, [requests])).toEqual([
+    const columns = columnsOf([sample(2_000), sample(4_000), sample(60_000)], [requests]);
+    expect(columns).toEqual([
       [2, 4, 6, 60],
       [1, 1, null, 1],
     ]);
@@ -108,141 +64,71 @@ describe('samples', () => {
     const gap = [sample(2_000, 5), sample(120_000, 10)];
     expect(figuresOf(gap, requests)).toMatchObject({ now: 10, total: 70 });
     const none = { now: null, mean: null, highest: null, total: 0 };
-    expect(figuresOf([], requests)).toEqual(none);
-    expect(figuresOf(samples, () => null)).toEqual(none);
+    expect([figuresOf([], requests), figuresOf(samples, () => null)]).toEqual([none, none]);
   });
 });
 
-describe('the place of a path in a text', () => {
-  test('is none where nothing is', () => {
-    expect(placeOf('{"a": 1}', ['b'])).toBeUndefined();
-    expect(placeOf('{"a": 1}', ['a', 'b'])).toBeUndefined();
-    expect(placeOf('{"a": []}', ['a', 0])).toBeUndefined();
-  });
-
-  test('is the last one of a name that is there twice', () => {
-    const text = '{"a": 1,\n "a": 2}';
-    const place = placeOf(text, ['a'])!;
-    expect([text.slice(...place), lineOf(text, place[0])]).toEqual(['2', 2]);
-  });
-});
-
-test('messages of the service name a path; others do not', () => {
-  expect(pathIn('data.a["b: c"][1]: must be a string')).toBe('data.a["b: c"][1]');
-  expect(pathIn('data: has more than 10000 values')).toBe('data');
-  expect(pathIn('the body is not JSON')).toBeUndefined();
-});
-
-describe('what is pasted into the playground', () => {
-  test('is the data of a request, its whole body, or one value', () => {
-    const sent = (text: string) => JSON.parse(inputOf(text).text);
-    expect(sent('{"a": "b"}')).toEqual({ a: 'b' });
-    expect(inputOf('{"a": "b"}').note).toBe('');
-    expect(sent('{"data": {"a": "b"}}')).toEqual({ a: 'b' });
-    expect(sent('{"data": "b"}')).toEqual({ data: 'b' });
-    expect(sent('{"data": {"a": "b"}, "c": "d"}')).toEqual({ data: { a: 'b' }, c: 'd' });
-    for (const text of ['ann@example.com', ' ann@example.com\n', '"ann@example.com"'])
-      expect(sent(text)).toEqual({ value: 'ann@example.com' });
-    expect(sent('007')).toEqual({ value: '007' });
-  });
-
-  test('is sent as it was typed, so that the service judges it', () => {
-    expect(inputOf(' {"a": 1e400, "a": 2}').text).toBe('{"a": 1e400, "a": 2}');
-  });
-
-  test('is refused in words', () => {
-    for (const text of ['', '  ', '{', '[]', '["a"]', '"a', '{}, "b": {}'])
-      expect(() => inputOf(text), text).toThrow(/^(Type|This)/);
-  });
-});
-
-test('fields have paths, whatever their names', () => {
-  expect(leavesOf({ a: { b: ['c', ['d']] }, 'e f': 'g', '': 'h' })).toEqual([
-    { path: 'a.b[0]', value: 'c' },
-    { path: 'a.b[1][0]', value: 'd' },
-    { path: '["e f"]', value: 'g' },
-    { path: '[""]', value: 'h' },
-  ]);
-});
-
-test('every failure is in words, and about an input or the service', () => {
-  const about = (status: number, body: unknown = null) => failureOf(status, body, 'tokenize');
-  expect(about(400, { message: 'data.a: x' })).toEqual(['text', 'data.a: x']);
-  expect(about(429, { retry_after: 7 })[1]).toContain('in 7 s');
-  expect(about(500, { message: 'database unavailable' })[1]).toBe('database unavailable');
-  for (const status of [400, 401, 403, 409, 413, 429, 500, 502, 503]) {
-    expect(about(status)[1]).not.toMatch(/undefined|null|^$/);
-  }
-});
-
-test('clients are filtered by words of name and id, and put in order', () => {
+describe('clients', () => {
   const client = (name: string, requestsPerS: number | null, lastUsedAt: string | null) =>
-    ({
-      client_id: `id_${name}`,
-      name,
-      requestsPerS,
-      last_used_at: lastUsedAt,
-    }) as state.ClientState;
+    ({ client_id: `id_${name}`, name, requestsPerS, last_used_at: lastUsedAt }) as ClientState;
   const all = [
     client('b one', 1, null),
     client('a one', null, '2026-01-02'),
     client('c', 3, '2026-01-01'),
   ];
-  const names = (filter: string, column: SortColumn, isDescending: boolean) =>
-    arrange(all, filter, { column, isDescending }).map(({ name }) => name);
-  expect(names('', 'Client', false)).toEqual(['a one', 'b one', 'c']);
-  expect(names(' ONE  id_b', 'Client', false)).toEqual(['b one']);
-  expect(names('', 'Requests per second', true)).toEqual(['c', 'b one', 'a one']);
-  expect(names('', 'Last use', true)).toEqual(['a one', 'c', 'b one']);
+
+  test.each<[string, SortColumn, boolean, string]>([
+    ['', 'Client', false, 'a one,b one,c'],
+    [' ONE  id_b', 'Client', false, 'b one'],
+    ['', 'Requests per second', true, 'c,b one,a one'],
+    ['', 'Last use', true, 'a one,c,b one'],
+  ])('with the words "%s" of name and id, by %s', (filter, column, isDescending, names) => {
+    const shown = arrange(all, filter, { column, isDescending });
+    expect(shown.map(({ name }) => name).join()).toBe(names);
+  });
 });
 
-test('the worst of the checks is what the header says', () => {
-  const nowMs = Date.parse('2026-11-21T12:00:00Z');
-  const healthy: state.ConsoleState = {
-    at: '2026-11-21T12:00:00Z',
-    startedAt: '2026-11-21T11:00:00Z',
-    serviceUrl: 'http://127.0.0.1:8080',
-    version: '0.1.0',
-    interfaceVersion: '1.0.5',
-    database: { kind: 'postgres', isUp: true, isSafe: true },
-    license: { daysLeft: 200.5 },
+describe('the worst of the checks', () => {
+  const NOW = '2026-11-21T12:00:00Z';
+  const database = { kind: 'postgres', isUp: true, isSafe: true } as const;
+  const away = { database: { ...database, isUp: false } };
+  const healthy = {
+    ...{ database, license: { daysLeft: 200.5 }, areLimitsShared: true },
     certificate: { expires_at: '2027-11-21T12:00:00Z' },
-    hasAdmin: false,
-    areLimitsShared: true,
-    vault: null,
     keys: { versions: [], age_s: 2, resealed: 1 },
-    clients: null,
     policy: { version: 0, tag: null, problem: null },
-  };
-  const said = (changes: Partial<state.ConsoleState>) =>
-    worstOf(checksOf({ ...healthy, ...changes }, nowMs));
-  expect(said({})).toEqual({ level: 'good', text: 'Healthy' });
+  } as unknown as ConsoleState;
   const unused = { license: null, certificate: null, areLimitsShared: null };
-  expect(said(unused).level).toBe('good');
-  const inClear = checksOf({ ...healthy, ...unused }, nowMs).slice(1, 4);
-  expect(inClear.map(([, , level]) => level)).toEqual(['neutral', 'neutral', 'neutral']);
-  expect(said({ license: { daysLeft: 29.9 } })).toEqual({
-    level: 'warning',
-    text: 'License: 29 days left',
+  const checks = (changes: Partial<ConsoleState>) =>
+    checksOf({ ...healthy, ...changes }, Date.parse(NOW));
+  const keys = { versions: [], age_s: 31, resealed: 1 };
+
+  test.each<[Partial<ConsoleState>, string, string]>([
+    [{}, 'good', 'Healthy'],
+    [unused, 'good', 'Healthy'],
+    [{ license: { daysLeft: 29.9 } }, 'warning', 'License: 29 days left'],
+    [{ license: { daysLeft: 0 } }, 'bad', 'License: expired'],
+    [{ certificate: { expires_at: '2026-11-22T12:00:00Z' } }, 'warning', 'Certificate: until'],
+    [{ certificate: { expires_at: NOW } }, 'bad', 'Certificate: expired'],
+    [{ areLimitsShared: false }, 'warning', 'Rate limits: not shared'],
+    [{ policy: { version: 3, tag: null, problem: 'x' } }, 'bad', 'Policy: not known'],
+    [{ keys }, 'warning', 'Encryption keys: read 31 s ago'],
+    [{ database: { ...database, isSafe: false } }, 'bad', 'Database: can lose tokens'],
+    [{ areLimitsShared: false, keys: null, ...away }, 'bad', 'Database: does not answer'],
+  ])('is what the header says of %j', (changes, level, words) => {
+    const worst = worstOf(checks(changes));
+    expect(worst).toEqual({ level, text: expect.stringContaining(words) });
   });
-  expect(said({ license: { daysLeft: 0 } }).level).toBe('bad');
-  expect(said({ certificate: { expires_at: '2026-11-22T12:00:00Z' } }).level).toBe('warning');
-  expect(said({ certificate: { expires_at: '2026-11-21T12:00:00Z' } }).level).toBe('bad');
-  expect(said({ areLimitsShared: false }).level).toBe('warning');
-  expect(said({ policy: { version: 3, tag: null, problem: 'x' } }).text).toMatch(
-    /^Policy: not known/,
-  );
-  expect(checksOf(healthy, nowMs).some(([name]) => name === 'Policy')).toBe(false);
-  expect(said({ keys: { versions: [], age_s: 31, resealed: 1 } }).level).toBe('warning');
-  expect(said({ database: { kind: 'postgres', isUp: true, isSafe: false } })).toEqual({
-    level: 'bad',
-    text: 'Database: can lose tokens: run standin doctor',
+
+  test('what is not in use is no fault, and without a policy there is no check of it', () => {
+    const levels = checks(unused).map(([name, , level]) => `${name} ${level}`);
+    for (const name of ['License', 'Certificate', 'Rate limits'])
+      expect(levels).toContain(`${name} neutral`);
+    expect(levels.join()).not.toContain('Policy');
   });
-  const database = { kind: 'postgres', isUp: false, isSafe: true } as const;
-  expect(databaseAdvice(healthy)).toBeUndefined();
-  expect(databaseAdvice({ ...healthy, database })).toContain('DATABASE_URL');
-  expect(said({ areLimitsShared: false, keys: null, database })).toEqual({
-    level: 'bad',
-    text: 'Database: does not answer',
+
+  test('advice is for a database that is away', () => {
+    expect(databaseAdvice(healthy)).toBeUndefined();
+    expect(databaseAdvice({ ...healthy, ...away })).toContain('DATABASE_URL');
   });
 });

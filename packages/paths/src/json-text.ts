@@ -138,7 +138,7 @@ export function eachMember(
 }
 
 /** Like `eachMember`, for the items of a list. */
-function eachItem(
+export function eachItem(
   text: string,
   at: number,
   item: (index: number, value: number) => number,

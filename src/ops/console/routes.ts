@@ -102,9 +102,11 @@ const PACKAGES: Readonly<Record<string, string>> = {
   'preact/jsx-runtime.js': 'preact/jsx-runtime',
   'uplot.js': 'uplot/dist/uPlot.esm.js',
   'uplot.css': 'uplot/dist/uPlot.min.css',
+  'client/path.js': '#client/path',
+  'paths/json-text.js': '#paths/json-text',
 };
 /** A browser knows no packages, and our content policy no map of them. */
-const PACKAGE_IMPORT = /\bfrom ?(['"])((?:preact|uplot)[\w/-]*)\1/g;
+const PACKAGE_IMPORT = /\bfrom ?(['"])#?((?:preact|uplot|client|paths)[\w/-]*)\1/g;
 
 /** All pages that do not change, by path. */
 export function pagesOf(...facts: Parameters<typeof openApiDocument>): Map<string, OpsPage> {
