@@ -1,11 +1,13 @@
 import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, type TestContext, test } from 'vitest';
 import { METHODS } from '../../src/public/routes.ts';
 import { readAudit } from '../support/audit.ts';
 import { blocks } from '../support/docs.ts';
 import { send } from '../support/http.ts';
+import { linesOfLog } from '../support/secrecy.ts';
+import { logged } from '../support/served.ts';
 import {
   call,
   createClient,
@@ -27,50 +29,45 @@ const D = '/api/v1/detokenize';
 
 let place: Place;
 let file: string;
-let service: Service | undefined;
-afterEach(async () => {
-  await service?.stop();
-  service = undefined;
-  place.remove();
-});
 
-async function prepare(kind: (typeof place)['kind']): Promise<void> {
+async function prepare(kind: Place['kind'], { onTestFinished }: TestContext): Promise<void> {
   place = await newPlace(kind);
+  onTestFinished(() => place.remove());
   file = join(place.folder, 'audit.log');
 }
 
+async function start(env: Record<string, string> = {}): Promise<Service> {
+  const service = await startService(place, { AUDIT_LOG: file, ...env });
+  onTestFinished(() => service.stop());
+  return service;
+}
+
 describe.each(usualKinds())('the audit log on the %s database', (kind) => {
-  beforeEach(() => prepare(kind));
+  beforeEach((context) => prepare(kind, context));
 
   test('each route that takes an API key has a line for a known one, and the rest of them none', async () => {
-    const node = await startService(place, { AUDIT_LOG: file, AUDIT_REQUIRED: 'true' });
-    service = node;
-    const routes = Object.entries(METHODS).flatMap(([route, methods]) =>
-      methods.split(', ').map((method) => ({ route, method })),
-    );
+    const service = await start({ AUDIT_REQUIRED: 'true' });
     const ids: (string | null)[] = [];
-    for (const { route, method } of routes) {
-      const body = method === 'POST' ? '{"data":{"text":"a"}}' : undefined;
-      const { headers } = await send(node, route, body, {}, method);
-      if (route.startsWith('/api/')) ids.push(headers.get('x-request-id'));
+    for (const [route, methods] of Object.entries(METHODS)) {
+      for (const method of methods.split(', ')) {
+        const body = method === 'POST' ? '{"data":{"text":"a"}}' : undefined;
+        const { headers } = await send(service, route, body, {}, method);
+        if (route.startsWith('/api/')) ids.push(headers.get('x-request-id'));
+      }
     }
-    await node.stop();
+    await service.stop();
     const { lines } = readAudit(file);
     expect(lines.map(({ request_id: id }) => id)).toEqual(ids);
-    expect(lines.slice(-2)).toEqual(
-      lines.slice(-2).map(() => expect.objectContaining({ event: 'policy', status: 404 })),
-    );
+    const last = lines.slice(-2).map(({ event, status }) => `${event} ${status}`);
+    expect(last).toEqual(['policy 404', 'policy 404']);
   });
 
   test.each(['true', 'false'])(
     'AUDIT_REQUIRED=%s: C28: each request of a known caller has its line, all others of a second one, and no more',
     async (AUDIT_REQUIRED) => {
-      const node = await startService(place, { AUDIT_LOG: file, AUDIT_REQUIRED });
-      service = node;
-      const { api_key: apiKey, client_id: clientId } = await createClient(
-        place,
-        ...['--can=tokenize', '--rate-limit=0.001'],
-      );
+      const node = await start({ AUDIT_REQUIRED });
+      const limited = ['--can=tokenize', '--rate-limit=0.001'];
+      const { api_key: apiKey, client_id: clientId } = await createClient(place, ...limited);
       const theirs = { authorization: `Bearer ${apiKey}` };
       const { body } = await call(node, 'tokenize', { zqName: ['Ann Lee', 'Bob Ray', 'Bob Ray'] });
       await call(node, 'detokenize', { zqName: body.data.zqName });
@@ -89,10 +86,9 @@ describe.each(usualKinds())('the audit log on the %s database', (kind) => {
       await send(node, '/health', undefined, {}, 'GET');
       await send(node, '/nope', '{}');
       await node.stop();
-      const audit = readAudit(file);
-      expect(audit.torn).toEqual([]);
-      const lines = audit.lines.filter(({ requests }) => requests === undefined);
-      const sums = audit.lines.filter(({ requests }) => requests !== undefined);
+      const { lines: all, torn } = readAudit(file);
+      expect(torn).toEqual([]);
+      const lines = all.filter(({ requests }) => requests === undefined);
       const from = { remote_address: '127.0.0.1', node: hostname() };
       const ours = { client_id: node.client_id, api_key_id: KEY_ID };
       const their = { client_id: clientId, api_key_id: KEY_ID };
@@ -102,10 +98,10 @@ describe.each(usualKinds())('the audit log on the %s database', (kind) => {
         status: number,
         values: number,
         rest: object,
-      ) => ({
-        time: TIME,
-        ...{ event, outcome, status, request_id: UUID, values, ...rest, ...from },
-      });
+      ) => {
+        const about = { event, outcome, status, values, ...rest };
+        return { time: TIME, request_id: UUID, ...about, ...from };
+      };
       expect(lines).toEqual([
         line('tokenize', 'success', 200, 3, ours),
         line('detokenize', 'success', 200, 3, ours),
@@ -117,53 +113,43 @@ describe.each(usualKinds())('the audit log on the %s database', (kind) => {
         line('tokenize', 'payload_too_large', 413, 0, ours),
         line('tokenize', 'invalid_type', 400, 0, ours),
       ]);
-      const counted = new Map<string, number>();
-      for (const { event, requests, ...rest } of sums) {
-        counted.set(event, (counted.get(event) ?? 0) + requests);
+      const counted: Record<string, number> = {};
+      for (const { event, requests, ...rest } of all.filter((one) => one.requests !== undefined)) {
+        counted[event] = (counted[event] ?? 0) + requests;
         const times = { time: TIME, first_at: TIME, last_at: TIME };
         expect(rest).toEqual({ outcome: 'unauthorized', status: 401, ...times, ...from });
       }
-      expect([...counted]).toEqual([
-        ['detokenize', 2],
-        ['tokenize', 1],
-      ]);
+      expect(counted).toEqual({ detokenize: 2, tokenize: 1 });
       expect(lines[0].request_id).toBe(body.request_id);
-      const shown = blocks('docs/operating/audit.md', 'json').map((block) =>
-        Object.keys(JSON.parse(block)),
-      );
-      const raw = readFileSync(file, 'utf8')
-        .trimEnd()
-        .split('\n')
-        .map((text) => JSON.parse(text));
-      expect([raw[1], raw.find(({ requests }) => requests)].map(Object.keys)).toEqual(shown);
+      const shown = blocks('docs/operating/audit.md', 'json').map((text) => JSON.parse(text));
+      const raw = linesOfLog(readFileSync(file, 'utf8')).map((text) => JSON.parse(text));
+      const written = [raw[1], raw.find(({ requests }) => requests)];
+      expect(written.map(Object.keys)).toEqual(shown.map(Object.keys));
       expect(raw.map(({ seq }) => seq)).toEqual(raw.map((_, i) => i + 1));
-      const text = JSON.stringify(audit.lines);
-      const secrets = ['Ann Lee', 'Bob', 'zq', 'stk_', node.api_key, apiKey];
-      for (const secret of [...secrets, ...body.data.zqName]) expect(text).not.toContain(secret);
+      const secrets = ['Ann Lee', 'Bob', 'zq', 'stk_', node.api_key, apiKey, ...body.data.zqName];
+      for (const secret of secrets) expect(JSON.stringify(all)).not.toContain(secret);
     },
   );
 });
 
 describe('the file', () => {
-  beforeEach(() => prepare(kinds().at(-1)!));
+  beforeEach((context) => prepare(kinds().at(-1)!, context));
 
   test('is made for its owner alone, and is appended to at the next start', async () => {
-    service = await startService(place, { AUDIT_LOG: file });
-    const { api_key: apiKey } = service;
-    await call(service, 'tokenize', {});
-    await service.stop();
+    const first = await start();
+    await call(first, 'tokenize', {});
+    await first.stop();
     expect(statSync(file).mode & 0o777).toBe(0o600);
-    service = await startService(place, { AUDIT_LOG: file });
-    await call(service, 'tokenize', {}, apiKey);
-    await service.stop();
+    const next = await start();
+    await call(next, 'tokenize', {}, first.api_key);
+    await next.stop();
     expect(readAudit(file).lines).toHaveLength(2);
   });
 
   test('keeps the mode that it has', async () => {
     writeFileSync(file, '');
     chmodSync(file, 0o640);
-    service = await startService(place, { AUDIT_LOG: file });
-    await call(service, 'tokenize', {});
+    await call(await start(), 'tokenize', {});
     expect(statSync(file).mode & 0o777).toBe(0o640);
   });
 
@@ -182,18 +168,40 @@ describe('the file', () => {
   });
 
   test('may be standard output: lines of the log stay whole beside it', async () => {
-    const node = await startService(place, { AUDIT_LOG: 'stdout', AUDIT_REQUIRED: 'true' });
-    service = node;
+    const node = await start({ AUDIT_LOG: 'stdout', AUDIT_REQUIRED: 'true' });
     await Promise.all(Array.from({ length: 200 }, (_, i) => call(node, 'tokenize', { a: `${i}` })));
-    const objects = () =>
-      node
-        .output()
-        .split('\n')
-        .filter((line) => line.startsWith('{'));
-    const audited = () => objects().filter((line) => line.includes('"event":"tokenize"'));
-    const logged = () => objects().filter((line) => line.includes('"duration_ms"'));
-    await until(() => logged().length === 200, 'the lines of the log');
-    expect(audited()).toHaveLength(200);
-    for (const line of objects()) expect(() => JSON.parse(line)).not.toThrow();
+    await until(() => logged(node, '"duration_ms"').length === 200, 'the lines of the log');
+    expect(logged(node, '"event":"tokenize"')).toHaveLength(200);
+    for (const line of linesOfLog(node.output())) expect(() => JSON.parse(line)).not.toThrow();
+  });
+
+  test('has the ids of a caller, as the log has them, and the response has none', async () => {
+    const trace = '0af7651916cd43dd8448eb211c80319c';
+    const span = 'b7ad6b7169203331';
+    const ids = { trace_id: trace, parent_id: span, caller_request_id: 'order-7' };
+    const headers = { traceparent: `00-${trace}-${span}-01`, 'x-request-id': 'order-7' };
+    const all = { ...headers, tracestate: 'zqvendor=zqstate', baggage: 'zqname=zqbaggage' };
+    const node = await start();
+    const plain = await send(node, T, '{"data":{"a":"Ann Lee"}}');
+    const traced = await send(node, T, '{"data":{"a":"Ann Lee"}}', all);
+    await send(node, T, '{"data":{"a":1}}', all);
+    await send(node, T, '{"data":{}}', { ...all, authorization: null });
+    await send(node, T, '{"data":{}}', { traceparent: 'zq', 'x-request-id': 'zq zq' });
+    await until(() => logged(node, '"duration_ms"').length === 5, 'the lines of the log');
+    await node.stop();
+    const { lines } = readAudit(file);
+    const audited = lines.filter(({ requests }) => requests === undefined);
+    const idsOf = (line: Record<string, string>) =>
+      Object.fromEntries(Object.keys(ids).flatMap((id) => (id in line ? [[id, line[id]]] : [])));
+    expect(logged(node, '"duration_ms"').map(idsOf)).toEqual([{}, ids, ids, ids, {}]);
+    expect(audited.map(idsOf)).toEqual([{}, ids, ids, {}]);
+    expect(audited[1].request_id).toBe(traced.headers.get('x-request-id'));
+    const shape = ({ status, headers, text }: typeof plain) =>
+      JSON.stringify([status, [...headers].filter(([name]) => name !== 'date'), text]).replaceAll(
+        /[0-9a-f]{8}-[0-9a-f-]{27}/g,
+        'ID',
+      );
+    expect(shape(traced)).toBe(shape(plain));
+    expect(node.output() + JSON.stringify(lines)).not.toMatch(/zq|"tracestate"|"baggage"/);
   });
 });

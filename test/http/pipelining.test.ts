@@ -1,19 +1,38 @@
 import { once } from 'node:events';
-import { connect } from 'node:net';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { connect, type Socket } from 'node:net';
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
 import { expectErrorForm, parseAnswers, rawExchange } from '../support/http.ts';
 import { startWithOps } from '../support/ops.ts';
-import { call, scrape, startService, until, usualPlace } from '../support/service.ts';
+import { served } from '../support/served.ts';
+import {
+  call,
+  type Place,
+  type Service,
+  scrape,
+  startService,
+  until,
+  usualPlace,
+} from '../support/service.ts';
 
-let service: Awaited<ReturnType<typeof startWithOps>>;
-beforeAll(async () => {
-  service = await startWithOps(await usualPlace());
-});
+const service = served(async () => startWithOps(await usualPlace()));
 afterAll(async () => {
   expect((await call(service, 'tokenize', { a: 'b' })).status).toBe(200);
-  await service.stop();
-  service.place.remove();
 });
+
+/** A connection, and what it has received. */
+function open({ url }: { readonly url: string }) {
+  const { hostname, port } = new URL(url);
+  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
+  const at = { socket, received: '' };
+  onTestFinished(() => void socket.destroy());
+  socket.setEncoding('latin1').on('error', () => {});
+  socket.on('data', (text) => {
+    at.received += text;
+  });
+  return at;
+}
+
+const statusesOf = (received: string) => parseAnswers(received).map(({ status }) => status);
 
 function tokenize(value: string, authorization = `Bearer ${service.api_key}`): string {
   const body = JSON.stringify({ data: { [value]: value } });
@@ -23,6 +42,13 @@ function tokenize(value: string, authorization = `Bearer ${service.api_key}`): s
 }
 
 const names = (count: number) => Array.from({ length: count }, (_, i) => `name${i}`);
+const requests = (count: number) => names(count).map((name) => tokenize(name));
+const withBody = (body: string) => `${tokenize('').split('Content-Length')[0]}${body}`;
+const withData = (data: unknown) => {
+  const body = JSON.stringify({ data });
+  return withBody(`Content-Length: ${body.length}\r\n\r\n${body}`);
+};
+const DOUBTFUL = 'GET /health/live HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n';
 const LIVE = 'GET /health/live HTTP/1.1\r\nHost:\r\n\r\n';
 
 /** The last one ends the connection, so that nobody guesses when the last answer is there. */
@@ -43,11 +69,8 @@ describe('L20: requests that come ahead of their answers', () => {
   test('bodies larger than a read are among them, and in pieces', async () => {
     const all = names(60);
     const bytes = all.map((name, i) => tokenize(name + 'x'.repeat(i % 7 === 0 ? 200 : 0)));
-    const large = JSON.stringify({ data: { large: 'y'.repeat(60_000) } });
-    const head = tokenize('').split('Content-Length')[0]!;
-    bytes.splice(30, 0, `${head}Content-Length: ${large.length}\r\n\r\n${large}`);
-    const answers = parseAnswers(await exchange(bytes));
-    expect(answers.map(({ status }) => status)).toEqual(Array(61).fill(200));
+    bytes.splice(30, 0, withData({ large: 'y'.repeat(60_000) }));
+    expect(statusesOf(await exchange(bytes))).toEqual(Array(61).fill(200));
   });
 
   test.each([
@@ -62,16 +85,10 @@ describe('L20: requests that come ahead of their answers', () => {
   });
 
   test('a caller who goes away leaves nothing that is waited for', async () => {
-    const { hostname, port } = new URL(service.url);
     for (let i = 0; i < 20; i++) {
-      const socket = connect(Number(port), hostname);
-      socket.on('error', () => {});
-      socket.write(
-        names(300)
-          .map((name) => tokenize(name))
-          .join(''),
-      );
-      await new Promise((resolve) => socket.once('data', resolve));
+      const { socket } = open(service);
+      socket.write(requests(300).join(''));
+      await once(socket, 'data');
       socket.resetAndDestroy();
     }
     expect((await call(service, 'tokenize', { a: 'b' })).status).toBe(200);
@@ -93,13 +110,12 @@ describe('L20: 401 on one connection', () => {
 
   test('a caller who corrects the API key goes on', async () => {
     const bytes = tokenize('a', 'Bearer x') + tokenize('b') + tokenize('c', '') + tokenize('d');
-    const answers = parseAnswers(await rawExchange(service, bytes));
-    expect(answers.map(({ status }) => status)).toEqual([401, 200, 401, 200]);
+    expect(statusesOf(await rawExchange(service, bytes))).toEqual([401, 200, 401, 200]);
   });
 });
 
 test.each([
-  ['two hosts', 'GET /health/live HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n'],
+  ['two hosts', DOUBTFUL],
   ['a host with a blank', 'GET /health/live HTTP/1.1\r\nHost: x y\r\n\r\n'],
   ['a host with a path', 'GET /health/live HTTP/1.1\r\nHost: a/b\r\n\r\n'],
 ])(
@@ -114,76 +130,67 @@ test.each([
 
 test('a request after the one that ends its connection is not done', async () => {
   const done = async () => {
-    const requests = Object.entries(await scrape(service.opsUrl, 'standin_requests_total'));
-    const all = requests.filter(([labels]) => labels.includes('/api/v1/tokenize'));
+    const counts = Object.entries(await scrape(service.opsUrl, 'standin_requests_total'));
+    const all = counts.filter(([labels]) => labels.includes('/api/v1/tokenize'));
     return all.reduce((sum, [, count]) => sum + count, 0);
   };
   const before = await done();
-  const doubtful = 'GET /health/live HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n';
   // Nine wait: one batch and the next.
-  const late = names(9).map((name) => tokenize(name));
-  const bytes = LIVE.repeat(8) + doubtful + late.join('');
-  const answers = parseAnswers(await rawExchange(service, bytes));
-  expect(answers.map(({ status }) => status)).toEqual([...Array(8).fill(200), 400]);
+  const bytes = LIVE.repeat(8) + DOUBTFUL + requests(9).join('');
+  expect(statusesOf(await rawExchange(service, bytes))).toEqual([...Array(8).fill(200), 400]);
   await call(service, 'tokenize', { a: 'b' });
   expect(await done()).toBe(before + 1);
 });
 
 describe('a parser error has its place after the answers before it', () => {
   const JUNK = 'JUNK\r\n\r\n';
-  const withBody = (body: string) => `${tokenize('').split('Content-Length')[0]}${body}`;
   const CUT = 'Transfer-Encoding: chunked\r\n\r\nx\r\n';
   test.each([
-    ['one', [1], JUNK, 400],
-    ['more than run at once', [20], JUNK, 400],
-    ['headers that are too large', [1], `GET / HTTP/1.1\r\nA: ${'a'.repeat(20_000)}`, 431],
-    ['a body that breaks off', [1], undefined, 400],
-    ['a body that breaks off, behind those that run', [8], undefined, 400],
-    ['CONNECT', [3], 'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n', 400],
-  ])('%s', async (_, [count], broken, status) => {
-    const requests = names(count!).map((name) => tokenize(name));
-    const received = await rawExchange(service, requests.join('') + (broken ?? withBody(CUT)));
-    const answers = parseAnswers(received);
+    ['one', 1, JUNK, 400],
+    ['more than run at once', 20, JUNK, 400],
+    ['headers that are too large', 1, `GET / HTTP/1.1\r\nA: ${'a'.repeat(20_000)}`, 431],
+    ['a body that breaks off', 1, undefined, 400],
+    ['a body that breaks off, behind those that run', 8, undefined, 400],
+    ['CONNECT', 3, 'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n', 400],
+  ])('%s', async (_, count, broken, status) => {
+    const bytes = requests(count).join('') + (broken ?? withBody(CUT));
+    const answers = parseAnswers(await rawExchange(service, bytes));
     expect(answers.map((one) => one.status)).toEqual([...Array(count).fill(200), status]);
     expectErrorForm(answers.at(-1)!);
   });
 
   test('a request that was answered before its body broke gets no second answer', async () => {
     const unread = withBody('Content-Length: 9\r\n\r\nx').replace('/api/v1/tokenize', '/nowhere');
-    const { hostname, port } = new URL(service.url);
-    const socket = connect(Number(port), hostname, () => socket.write(unread));
-    let received = '';
-    socket.on('data', (bytes) => {
-      received += bytes;
-    });
-    await until(() => received.includes('not_found'), 'the answer');
-    socket.end();
-    await once(socket, 'close');
-    expect(received.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 404']);
+    const at = open(service);
+    at.socket.write(unread);
+    await until(() => at.received.includes('not_found'), 'the answer');
+    at.socket.end();
+    await once(at.socket, 'close');
+    expect(statusesOf(at.received)).toEqual([404]);
   });
 
   test('a large answer that is read slowly stays whole', async () => {
     const { body } = await call(service, 'tokenize', { a: 'y'.repeat(65_536) });
-    const data = JSON.stringify({ data: { v: Array(128).fill(body.data.a) } });
-    const { hostname, port } = new URL(service.url);
-    const socket = connect(Number(port), hostname);
-    let received = '';
-    socket.setEncoding('latin1').on('data', (bytes) => {
-      received += bytes;
-      socket.pause();
-      setImmediate(() => socket.resume());
+    const at = open(service);
+    at.socket.on('data', () => {
+      at.socket.pause();
+      setImmediate(() => at.socket.resume());
     });
-    socket.on('error', () => {});
-    const large = withBody(`Content-Length: ${data.length}\r\n\r\n${data}`);
-    socket.write(large.replace('/tokenize', '/detokenize'));
-    await until(() => received !== '', 'the beginning of the answer');
-    socket.write(JUNK);
-    await once(socket, 'close');
-    const [whole, ...others] = parseAnswers(received);
-    expect(JSON.parse(whole!.text).data.v).toHaveLength(128);
-    expect(others.map(({ status }) => status)).toEqual([400]);
+    const large = withData({ v: Array(128).fill(body.data.a) });
+    at.socket.write(large.replace('/tokenize', '/detokenize'));
+    await until(() => at.received !== '', 'the beginning of the answer');
+    at.socket.write(JUNK);
+    await endOf(at.socket);
+    expect(statusesOf(at.received)).toEqual([200, 400]);
+    expect(JSON.parse(parseAnswers(at.received)[0]!.text).data.v).toHaveLength(128);
   });
 });
+
+/** The other side has sent all. */
+async function endOf(socket: Socket): Promise<void> {
+  await once(socket, 'end');
+  socket.end();
+}
 
 test.each([
   ['a caller', 1, 'url'],
@@ -192,29 +199,27 @@ test.each([
 ] as const)(
   '%s who has sent the last request and half-closes gets every answer',
   async (_, count, url) => {
-    const { hostname, port } = new URL(service[url]);
-    const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
-    const requests =
-      url === 'url'
-        ? names(count).map((name) => tokenize(name))
-        : ['GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n'];
-    let received = '';
-    socket.on('data', (bytes) => {
-      received += bytes;
-    });
-    socket.end(requests.join(''));
+    const at = open({ url: service[url] });
+    const metrics = 'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n';
+    at.socket.end(url === 'url' ? requests(count).join('') : metrics);
     // The service closes the connection then.
-    await once(socket, 'end');
-    expect(received.match(/HTTP\/1.1 \d+/g)).toEqual(Array(count).fill('HTTP/1.1 200'));
+    await once(at.socket, 'end');
+    expect(at.received.match(/HTTP\/1.1 \d+/g)).toEqual(Array(count).fill('HTTP/1.1 200'));
   },
 );
 
-test('the ops listener closes a connection with its first 401 or 400', async () => {
-  const guarded = await startWithOps(await usualPlace(), { OPS_TOKEN: 'x'.repeat(32) });
+/** Another service, until the test ends. */
+async function start<S extends Service>(startAt: (place: Place) => Promise<S>): Promise<S> {
+  const other = await startAt(await usualPlace());
   onTestFinished(async () => {
-    await guarded.stop();
-    guarded.place.remove();
+    await other.stop();
+    other.place.remove();
   });
+  return other;
+}
+
+test('the ops listener closes a connection with its first 401 or 400', async () => {
+  const guarded = await start((place) => startWithOps(place, { OPS_TOKEN: 'x'.repeat(32) }));
   for (const host of ['Host: a', 'Host: a\r\nHost: b']) {
     const request = `GET /metrics HTTP/1.1\r\n${host}\r\n\r\n`;
     const received = await rawExchange({ ...guarded, url: guarded.opsUrl }, request.repeat(3));
@@ -226,41 +231,32 @@ test('the ops listener closes a connection with its first 401 or 400', async () 
 });
 
 test('callers are told apart by one content type and one charset: two are a 415', async () => {
-  const withTwo = tokenize('a').replace(
-    'Content-Type:',
-    'Content-Type: text/plain\r\nContent-Type:',
-  );
-  const reversed = tokenize('a').replace('/json\r\n', '/json\r\nContent-Type: text/plain\r\n');
-  const charsets = tokenize('a').replace('/json', '/json; charset=utf-8; charset=utf-16');
-  const same = tokenize('a').replace('/json', '/json; charset=utf-8; charset=UTF-8');
-  const bytes = withTwo + reversed + charsets + same;
-  const answers = parseAnswers(await rawExchange(service, bytes));
-  expect(answers.map(({ status }) => status)).toEqual([415, 415, 415, 200]);
+  const request = tokenize('a');
+  const bytes = [
+    request.replace('Content-Type:', 'Content-Type: text/plain\r\nContent-Type:'),
+    request.replace('/json\r\n', '/json\r\nContent-Type: text/plain\r\n'),
+    request.replace('/json', '/json; charset=utf-8; charset=utf-16'),
+    request.replace('/json', '/json; charset=utf-8; charset=UTF-8'),
+  ];
+  const received = await rawExchange(service, bytes.join(''));
+  expect(statusesOf(received)).toEqual([415, 415, 415, 200]);
 });
 
 test('a request that comes while the service ends is sent elsewhere, not served', async () => {
-  const ending = await startService(await usualPlace());
-  const { hostname, port } = new URL(ending.url);
-  const socket = connect(Number(port), hostname);
-  let received = '';
-  socket.on('data', (chunk) => {
-    received += chunk;
-  });
-  const closed = once(socket, 'close');
+  const ending = await start(startService);
+  const at = open(ending);
   // In one write: a service that answers the first has also read the start of the second, so it
   // does not take the connection for idle.
   const request = tokenize('late', `Bearer ${ending.api_key}`);
-  socket.write(LIVE + request.slice(0, 20));
-  await until(() => received.includes('"ok"'), 'the first answer');
+  at.socket.write(LIVE + request.slice(0, 20));
+  await until(() => at.received.includes('"ok"'), 'the first answer');
   ending.kill('SIGINT');
   await until(() => ending.output().includes('"msg":"draining"'), 'the end to begin');
-  socket.write(request.slice(20));
-  await closed;
-  const late = parseAnswers(received)[1]!;
-  expect(late.status).toBe(503);
+  at.socket.write(request.slice(20));
+  await endOf(at.socket);
+  const late = parseAnswers(at.received)[1]!;
   expectErrorForm(late);
+  expect([late.status, late.headers.get('connection')]).toEqual([503, 'close']);
   expect(JSON.parse(late.text)).toMatchObject({ error: 'overloaded', retry_after: 1 });
-  expect(late.headers.get('connection')).toBe('close');
   expect(await ending.exit).toBe(0);
-  ending.place.remove();
 });

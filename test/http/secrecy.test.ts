@@ -1,16 +1,10 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { parseAnswers, rawExchange, send } from '../support/http.ts';
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
+import { parseAnswers, type RawAnswer, rawExchange, send } from '../support/http.ts';
 import { PostgresCluster, postgresBin, query } from '../support/postgres.ts';
-import { findText, linesOfLog, toldBy } from '../support/secrecy.ts';
-import {
-  call,
-  leastPrivilegePlace,
-  newPlace,
-  type Service,
-  startService,
-  until,
-} from '../support/service.ts';
+import { findText, toldBy } from '../support/secrecy.ts';
+import { logLine, served } from '../support/served.ts';
+import { call, leastPrivilegePlace, newPlace, startService, until } from '../support/service.ts';
 
 const T = '/api/v1/tokenize';
 const D = '/api/v1/detokenize';
@@ -80,62 +74,49 @@ const CODES = ['23514', 'P0001', '22P02', '42501', '40001', '57014', 'XX001'];
 
 describe.skipIf(postgresBin === undefined)('on a server that logs all it can', () => {
   let cluster: PostgresCluster;
-  let service: Service;
-  beforeAll(async () => {
+  afterAll(() => cluster.stop());
+  const service = served(async () => {
     cluster = await PostgresCluster.start({
       log_min_error_statement: 'debug5',
       log_error_verbosity: 'verbose',
       log_parameter_max_length_on_error: '-1',
     });
     const place = await leastPrivilegePlace(cluster.url('postgres'));
-    service = await startService(place, { LOG_LEVEL: 'trace' });
-  });
-  afterAll(async () => {
-    await service?.stop();
-    cluster.stop();
-    service?.place.remove();
+    return startService(place, { LOG_LEVEL: 'trace' });
   });
 
   const owner = (text: string) => query(service.place.env.DATABASE_URL!, text);
 
-  function expectNothingOf(text: string, answer: { headers: Headers; text: string }): void {
-    const whole = `${JSON.stringify([...answer.headers])}${answer.text}`;
-    expect(findText(text, new Map([['answer', Buffer.from(whole)]]))).toEqual([]);
+  /** The response is an error, and has none of the texts in any form. */
+  function expectTellsNothing({ status, headers, text }: RawAnswer, ...texts: string[]): void {
+    expect(status).toBeGreaterThanOrEqual(300);
+    const whole = new Map([['answer', Buffer.from(JSON.stringify([...headers]) + text)]]);
+    for (const one of texts) expect(findText(one, whole)).toEqual([]);
   }
 
   /** All that was written so far has none of the texts; all requests of the test are in it. */
   async function expectNothingLogged(...texts: string[]): Promise<void> {
     const { headers } = await send(service, '/health/live', undefined, {}, 'GET');
-    const last = headers.get('x-request-id')!;
-    await until(() => service.output().includes(last), 'the line of the last request');
+    await logLine(service, headers.get('x-request-id')!);
     const output = new Map([['output', Buffer.from(service.output())]]);
     for (const text of [...texts, service.api_key]) expect(findText(text, output)).toEqual([]);
   }
 
-  test('C03: no answer to what is refused has a value, an API key or a token in it', async () => {
-    const known = await call(service, 'tokenize', { a: `${VALUE} known` });
-    expect(known.status).toBe(200);
-    for (const body of REFUSED) {
-      for (const path of [T, D]) {
-        const answer = await send(service, path, body);
-        expect(answer.status).toBeGreaterThanOrEqual(400);
-        expectNothingOf(VALUE, answer);
-      }
-    }
-    const unknown = { a: known.body.data.a, b: `${VALUE}_tok`, c: `${VALUE.slice(1)} known_tok` };
-    const answer = await send(service, D, JSON.stringify({ data: unknown }));
-    expect(answer.status).toBe(400);
-    for (const text of [VALUE, known.body.data.a]) expectNothingOf(text, answer);
-    for (const headers of HEADERS) {
-      const refused = await send(service, T, '{"data":{}}', headers);
-      expect(refused.status).toBeGreaterThanOrEqual(400);
-      expectNothingOf(VALUE, refused);
-    }
+  test('C03: no response to what is refused has a value, an API key or a token in it', async () => {
+    const { status, body } = await call(service, 'tokenize', { a: `${VALUE} known` });
+    expect(status).toBe(200);
+    const { a } = body.data;
+    for (const refused of REFUSED)
+      for (const path of [T, D]) expectTellsNothing(await send(service, path, refused), VALUE);
+    const unknown = { a, b: `${VALUE}_tok`, c: `${VALUE.slice(1)} known_tok` };
+    expectTellsNothing(await send(service, D, JSON.stringify({ data: unknown })), VALUE, a);
+    for (const headers of HEADERS)
+      expectTellsNothing(await send(service, T, '{"data":{}}', headers), VALUE);
     for (const bytes of RAW) {
       const [refused] = parseAnswers(await rawExchange(service, bytes));
-      if (refused !== undefined && refused.status >= 300) expectNothingOf(VALUE, refused);
+      if (refused !== undefined && refused.status >= 300) expectTellsNothing(refused, VALUE);
     }
-    await expectNothingLogged(VALUE, NAME, known.body.data.a);
+    await expectNothingLogged(VALUE, NAME, a);
   });
 
   test.each(CODES)('C27: nothing of an error %s of the database is told', async (code) => {
@@ -159,12 +140,8 @@ describe.skipIf(postgresBin === undefined)('on a server that logs all it can', (
         error: 'internal_error',
         message: expect.stringMatching(/^(unexpected failure|database unavailable)$/),
       });
-      for (const text of [VALUE, DATABASE]) expectNothingOf(text, answer);
-      const id = answer.headers.get('x-request-id')!;
-      const line = () =>
-        linesOfLog(service.output()).find((one) => one.includes(id) && one.endsWith('}'));
-      await until(() => line() !== undefined, 'the line of the request');
-      told = JSON.parse(line()!);
+      expectTellsNothing(answer, VALUE, DATABASE);
+      told = await logLine(service, answer.headers.get('x-request-id')!);
       return told.code !== undefined;
     };
     // The service tries some codes again, and on a busy machine its deadline can end the last try:
@@ -185,7 +162,7 @@ describe.skipIf(postgresBin === undefined)('on a server that logs all it can', (
     await owner('alter table standin.records enable row level security');
     const answer = await send(service, D, JSON.stringify(body));
     expect(answer.status).toBe(500);
-    for (const text of [VALUE, DATABASE, body.data.a]) expectNothingOf(text, answer);
+    expectTellsNothing(answer, VALUE, DATABASE, body.data.a);
     await owner('alter table standin.records disable row level security');
     await expectNothingLogged(VALUE, DATABASE, body.data.a);
     const log = new Map([['log of postgres', readFileSync(cluster.logFile)]]);
@@ -200,14 +177,12 @@ describe.skipIf(postgresBin === undefined)('on a server that logs all it can', (
     for (const path of [T, D]) {
       const answer = await send(service, path, JSON.stringify(body));
       expect(answer.status).toBe(500);
-      for (const text of [VALUE, body.data.a]) expectNothingOf(text, answer);
+      expectTellsNothing(answer, VALUE, body.data.a);
     }
     expect((await fetch(`${service.url}/health`)).status).toBe(503);
     cluster.startAgain();
-    await until(
-      async () => (await call(service, 'detokenize', body.data)).status === 200,
-      'the service works again',
-    );
+    const works = async () => (await call(service, 'detokenize', body.data)).status === 200;
+    await until(works, 'the service works again');
     await expectNothingLogged(VALUE, body.data.a);
   });
 });
@@ -236,12 +211,11 @@ describe('the watch over all tests', () => {
     const place = await newPlace('embedded');
     const written = 'zqjxkvbwqstderr';
     const tells = `process.argv[1]?.endsWith('embedded-server.js')&&process.stderr.write('${written}')`;
-    const service = await startService(place, {
-      NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(tells)}`,
-    });
+    onTestFinished(() => place.remove());
+    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(tells)}`;
+    const service = await startService(place, { NODE_OPTIONS });
+    onTestFinished(() => service.stop());
     await until(() => toldBy(service.output(), [written]).length > 0, 'what it wrote');
     expect(toldBy(service.output(), [written])).toEqual([written]);
-    await service.stop();
-    place.remove();
   });
 });

@@ -1,8 +1,10 @@
+import { once } from 'node:events';
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ConnectionOptions, TLSSocket } from 'node:tls';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Certificate } from '../../src/process/certificate.ts';
+import { served } from '../support/served.ts';
 import { until } from '../support/service.ts';
 import {
   Authority,
@@ -18,37 +20,29 @@ import {
 
 /** One request on a connection that stays; rejects when it is closed. */
 function askOn(socket: TLSSocket): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const onClose = () => reject(new Error('closed'));
-    socket.once('close', onClose);
-    socket.once('data', (bytes) => {
-      socket.off('close', onClose);
-      resolve(bytes.toString());
-    });
-    socket.write('GET /health HTTP/1.1\r\nHost: a\r\n\r\n');
-  });
+  const closed = once(socket, 'close').then(() => Promise.reject(new Error('closed')));
+  const response = once(socket, 'data').then(String);
+  socket.write('GET /health HTTP/1.1\r\nHost: a\r\n\r\n');
+  return Promise.race([response, closed]);
 }
 
 describe.skipIf(!hasOpenssl)('renewal', () => {
   let tls: Listening;
-  beforeAll(async () => {
+  const service = served(async () => {
     tls = await startTls(NAMES);
-  });
-  afterAll(async () => {
-    await tls.service.stop();
-    tls.service.place.remove();
+    return tls.service;
   });
   /** The certificate of a new connection. */
-  const shown = async () => (await tlsCall(tls.service, '/health', tls.trusting)).fingerprint;
+  const shown = async () => (await tlsCall(service, '/health', tls.trusting)).fingerprint;
 
   test('new files are used without a restart, and connections go on', async () => {
     const old = await shown();
-    const kept = tlsConnect(tls.service, tls.trusting);
+    const kept = tlsConnect(service, tls.trusting);
     // An answered request first: a connection without one is closed after 10 s.
     expect(await askOn(kept)).toMatch(/^HTTP\/1\.1 200/);
     put(tls.authority.issue(NAMES), tls.files);
     await until(async () => (await shown()) !== old, 'another certificate');
-    await until(() => tls.service.output().includes('certificate renewed'), 'a line in the log');
+    await until(() => service.output().includes('certificate renewed'), 'a line in the log');
     expect(await askOn(kept)).toMatch(/^HTTP\/1\.1 200/);
     kept.destroy();
   });
@@ -56,11 +50,10 @@ describe.skipIf(!hasOpenssl)('renewal', () => {
   test('files that do not fit are logged once, and the old certificate stays', async () => {
     const before = await shown();
     copyFileSync(tls.authority.issue(NAMES).cert, tls.files.cert);
-    const told = () => tls.service.output().split('TLS certificate not renewed').length - 1;
+    const told = () => service.output().split('TLS certificate not renewed').length - 1;
     await until(() => told() > 0, 'a line in the log');
-    expect(tls.service.output()).toMatch(
-      /TLS_KEY_FILE: \S+ does not belong to the certificate\. Put/,
-    );
+    const reason = /TLS_KEY_FILE: \S+ does not belong to the certificate\. Put/;
+    expect(service.output()).toMatch(reason);
     expect(await shown()).toBe(before);
     put(tls.authority.issue(NAMES), tls.files);
     await until(async () => (await shown()) !== before, 'a third certificate');
@@ -70,11 +63,8 @@ describe.skipIf(!hasOpenssl)('renewal', () => {
   test('files that are copied one after the other are no problem: two looks have to find one', () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     onTestFinished(() => void vi.useRealTimers());
-    const certificate = new Certificate({
-      certificateFile: tls.files.cert,
-      keyFile: tls.files.key,
-      clientCaFile: undefined,
-    });
+    const files = { certificateFile: tls.files.cert, keyFile: tls.files.key };
+    const certificate = new Certificate({ ...files, clientCaFile: undefined });
     const told: string[] = [];
     certificate.watch({ onRenewed: () => told.push('renewed'), onProblem: () => told.push('bad') });
     onTestFinished(() => certificate.stop());
@@ -112,10 +102,7 @@ test.skipIf(!hasOpenssl)(
     const { ca } = tls.trusting;
     const theirs = { ca, cert: readFileSync(cert), key: readFileSync(key) };
     const isServed = (options: ConnectionOptions) =>
-      tlsCall(tls.service, '/health/live', options).then(
-        () => true,
-        () => false,
-      );
+      tlsCall(tls.service, '/health/live', options).then(Boolean, () => false);
     expect(await isServed(theirs)).toBe(false);
     copyFileSync(next.ca, clientCa);
     await until(() => isServed(theirs), 'a caller of the new authority is served');

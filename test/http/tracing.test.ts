@@ -1,10 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { openTracing } from '../../src/process/tracing.ts';
 import { readAudit } from '../support/audit.ts';
 import { Collector } from '../support/collector.ts';
 import { send } from '../support/http.ts';
+import { logged } from '../support/served.ts';
 import {
   call,
   type Place,
@@ -24,23 +25,19 @@ const D = '/api/v1/detokenize';
 
 let place: Place;
 let collector: Collector;
-let service: Service | undefined;
-beforeEach(async () => {
+beforeEach(async ({ onTestFinished }) => {
   place = await usualPlace();
   collector = await Collector.open();
+  onTestFinished(() => {
+    collector.close();
+    place.remove();
+  });
 });
-afterEach(async () => {
-  await service?.stop();
-  service = undefined;
-  collector.close();
-  place.remove();
-});
-
-const audit = () => join(place.folder, 'audit.log');
 
 async function start(env: Record<string, string> = {}): Promise<Service> {
-  const settings = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, AUDIT_LOG: audit() };
-  service = await startService(place, { ...settings, ...env });
+  const settings = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, AUDIT_LOG: 'audit.log' };
+  const service = await startService(place, { ...settings, ...env });
+  onTestFinished(() => service.stop());
   return service;
 }
 
@@ -67,7 +64,7 @@ describe('spans', () => {
     await node.stop();
     const [made] = spansOf(`POST ${T}`);
     expect(made).toMatchObject({ kind: SERVER_KIND, traceId: TRACE, parentSpanId: SPAN });
-    const { lines } = readAudit(audit());
+    const { lines } = readAudit(join(place.folder, 'audit.log'));
     expect(made!.attributes).toEqual({
       'http.request.method': 'POST',
       'http.route': T,
@@ -81,21 +78,18 @@ describe('spans', () => {
     const [vault] = collector.spans.filter(({ parentSpanId }) => parentSpanId === made!.spanId);
     expect(vault).toMatchObject({ name: 'vault', kind: INTERNAL_KIND, traceId: TRACE });
     expect(vault!.durationMs).toBeLessThanOrEqual(made!.durationMs);
-    const statuses = collector.spans.map(
-      ({ attributes }) => attributes['http.response.status_code'],
-    );
-    expect(statuses.filter(Boolean)).toEqual([200, 200, 400, 401]);
+    const STATUS = 'http.response.status_code';
+    expect(collector.spans.flatMap(({ attributes }) => attributes[STATUS] ?? [])).toEqual([
+      200, 200, 400, 401,
+    ]);
     expect(spansOf('vault')).toHaveLength(3);
     expect(collector.headers['x-tenant']).toBe('one two');
     expect(collector.resource).toMatchObject({
       ...{ 'service.name': 'vault of tests', team: 'a,b' },
       'deployment.environment.name': 'test',
     });
-    const logged = node
-      .output()
-      .split('\n')
-      .filter((line) => line.includes('"duration_ms"'));
-    expect(JSON.parse(logged[0]!)).toMatchObject({ trace_id: TRACE, span_id: made!.spanId });
+    const [first] = logged(node, '"duration_ms"');
+    expect(first).toMatchObject({ trace_id: TRACE, span_id: made!.spanId });
     for (const secret of ['zq', 'Canary', 'stk_', token])
       expect(collector.text).not.toContain(secret);
   });
@@ -108,14 +102,10 @@ describe('spans', () => {
     await node.stop();
     const traces = spansOf(`POST ${T}`).map(({ traceId }) => traceId === TRACE);
     expect(traces).toEqual([true, false]);
-    const again = await start({
-      OTEL_TRACES_SAMPLER: 'traceidratio',
-      OTEL_TRACES_SAMPLER_ARG: '0',
-    });
-    await send(again, T, '{"data":{}}', {
-      ...parent('01'),
-      authorization: `Bearer ${node.api_key}`,
-    });
+    const never = { OTEL_TRACES_SAMPLER: 'traceidratio', OTEL_TRACES_SAMPLER_ARG: '0' };
+    const again = await start(never);
+    const authorization = `Bearer ${node.api_key}`;
+    await send(again, T, '{"data":{}}', { ...parent('01'), authorization });
     await again.stop();
     expect(spansOf(`POST ${T}`)).toHaveLength(2);
   });
@@ -168,18 +158,11 @@ describe('a collector', () => {
     const options = { url: `${collector.url}/v1/traces`, headers: {}, attributes: {} };
     const sampler = { sampler: 'always_on', ratio: 1 };
     const tracing = await openTracing({ ...options, ...sampler }, () => {});
-    const request = {
-      method: 'POST',
-      route: T,
-      request_id: 'id',
-      correlation: {},
-      isSampled: false,
-    };
-    const spans = 20_000;
-    for (let i = 0; i < spans; i++)
-      tracing
-        .begin({ ...request, startedAtMs: performance.now() })
-        .end({ status: 200, values: 1, client_id: undefined });
+    const request = { method: 'POST', route: T, request_id: 'id', correlation: {} };
+    for (let i = 0; i < 20_000; i++) {
+      const span = tracing.begin({ ...request, isSampled: false, startedAtMs: performance.now() });
+      span.end({ status: 200, values: 1, client_id: undefined });
+    }
     await until(() => collector.requests > 0, 'the first batch');
     collector.mode = 'take';
     await tracing.close();
@@ -197,15 +180,10 @@ test('without the packages, a start ends with the command that installs them', a
   const file = join(place.folder, 'without.mjs');
   const url = JSON.stringify(`data:text/javascript,${encodeURIComponent(hook)}`);
   writeFileSync(file, `import { register } from 'node:module'; register(${url});`);
-  const settings = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, PORT: '0', OPS_PORT: '0' };
-  const { code, stderr } = await runCli(['serve'], place, {
-    ...settings,
-    NODE_OPTIONS: `--import=${file}`,
-  });
-  expect([code, stderr]).toEqual([
-    1,
-    expect.stringMatching(
-      /needs packages of OpenTelemetry, .*\(ERR_MODULE_NOT_FOUND\)\. Run: npm install /,
-    ),
-  ]);
+  const env = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, NODE_OPTIONS: `--import=${file}` };
+  const { code, stderr } = await runCli(['serve'], place, { PORT: '0', OPS_PORT: '0', ...env });
+  expect(code).toBe(1);
+  expect(stderr).toMatch(
+    /needs packages of OpenTelemetry, .*\(ERR_MODULE_NOT_FOUND\)\. Run: npm install /,
+  );
 });

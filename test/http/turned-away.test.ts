@@ -3,13 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { newApiKey } from '../../src/crypto/api-key.ts';
 import { send } from '../support/http.ts';
 import { PostgresCluster, postgresBin } from '../support/postgres.ts';
-import {
-  createClient,
-  insist,
-  leastPrivilegePlace,
-  type Service,
-  startService,
-} from '../support/service.ts';
+import { served } from '../support/served.ts';
+import { createClient, insist, leastPrivilegePlace, startService } from '../support/service.ts';
 
 const T = '/api/v1/tokenize';
 const REQUESTS = 1_000;
@@ -22,21 +17,18 @@ const MISS_INTERVAL_MS = 250;
 /** Who may not come in costs the database nothing, however often they knock. */
 describe.skipIf(postgresBin === undefined)('on a server that logs every statement', () => {
   let cluster: PostgresCluster;
-  let service: Service;
+  afterAll(() => cluster.stop());
+  const service = served(async () => {
+    cluster = await PostgresCluster.start({ log_statement: 'all' });
+    return startService(await leastPrivilegePlace(cluster.url('postgres')));
+  });
   let slow: string;
   let malformed: string;
   beforeAll(async () => {
-    cluster = await PostgresCluster.start({ log_statement: 'all' });
-    service = await startService(await leastPrivilegePlace(cluster.url('postgres')));
     slow = (await createClient(service.place, '--rate-limit', '0.001')).api_key;
     const last = service.api_key.at(-1);
     malformed = service.api_key.slice(0, -1) + (last === 'a' ? 'b' : 'a');
     expect(await statusOf(slow, '{"data":{}}')).toBe(200);
-  });
-  afterAll(async () => {
-    await service?.stop();
-    cluster.stop();
-    service?.place.remove();
   });
 
   async function statusOf(apiKey: string | null, body: string): Promise<number> {
@@ -50,21 +42,24 @@ describe.skipIf(postgresBin === undefined)('on a server that logs every statemen
     return (await insist(ask)).status;
   }
 
-  /** What its log has of renewals of the copy of the API keys, and of other statements. */
-  function statements(): { renewals: number; others: string[] } {
+  /** The statements in its log that begin so, or the others. */
+  function statements(): Record<'renewals' | 'others', string[]> {
     const log = readFileSync(cluster.logFile, 'utf8');
-    const all = [...log.matchAll(/LOG: {2}(?:statement|execute \S+): (.*)/g)].map(
-      ([, text]) => text!,
-    );
-    // A look at all of them, or for some.
-    const renewals = all.filter((text) => text.startsWith('select api_key_id, expires_at, digest'));
-    // Also what begins every connection.
-    const known = [...renewals, 'select case when pg_is_in'];
-    const others = all.filter((text) => !known.some((one) => text.startsWith(one)));
-    return { renewals: renewals.length, others };
+    const found = log.matchAll(/LOG: {2}(?:statement|execute \S+): (.*)/g);
+    const all = [...found].map(([, text]) => text!);
+    const begins = (start: string) => (text: string) => text.startsWith(start);
+    // A look at all of the API keys, or for some.
+    const isRenewal = begins('select api_key_id, expires_at, digest');
+    // What begins every connection.
+    const isOpening = begins('select case when pg_is_in');
+    const others = all.filter((text) => !isRenewal(text) && !isOpening(text));
+    return { renewals: all.filter(isRenewal), others };
   }
 
-  /** Sends the requests, and returns how many renewals and other statements came of them. */
+  /**
+   * Sends the requests, and returns how many renewals came of them, and the time. The service looks
+   * after the vault by itself, as often as before: a few other statements a second.
+   */
   async function knock(ask: () => Promise<number>, status: number) {
     const before = statements();
     const startedMs = performance.now();
@@ -74,17 +69,10 @@ describe.skipIf(postgresBin === undefined)('on a server that logs every statemen
     await Promise.all(Array.from({ length: CALLERS }, each));
     const tookMs = performance.now() - startedMs;
     const after = statements();
-    return {
-      renewals: after.renewals - before.renewals,
-      others: after.others.slice(before.others.length),
-      tookMs,
-    };
-  }
-
-  /** The service looks after the vault by itself, as often as before: a few statements a second. */
-  function expectBackground(others: readonly string[], tookMs: number): void {
+    const others = after.others.slice(before.others.length);
     expect(others.filter((text) => text.includes('api_keys'))).toEqual([]);
     expect(others.length).toBeLessThan(REQUESTS / 10 + tookMs / 100);
+    return { renewals: after.renewals.length - before.renewals.length, tookMs };
   }
 
   test.each([
@@ -92,17 +80,13 @@ describe.skipIf(postgresBin === undefined)('on a server that logs every statemen
     ['A35: no API key, and a megabyte that is no JSON', () => null, '{'.repeat(1_000_000), 401],
     ['L13: a client over its limit', () => slow, '{"data":{"a":"b"}}', 429],
   ])('%s: no statement of their own', async (_name, apiKey, body, status) => {
-    const { renewals, others, tookMs } = await knock(() => statusOf(apiKey(), body), status);
-    expectBackground(others, tookMs);
+    const { renewals, tookMs } = await knock(() => statusOf(apiKey(), body), status);
     expect(renewals).toBeLessThanOrEqual(tookMs / REFRESH_INTERVAL_MS + 1);
   });
 
   test('L13: API keys that could be: they share a look, four times a second at most', async () => {
-    const { renewals, others, tookMs } = await knock(
-      () => statusOf(newApiKey(), '{"data":{"a":"b"}}'),
-      401,
-    );
-    expectBackground(others, tookMs);
+    const stranger = () => statusOf(newApiKey(), '{"data":{"a":"b"}}');
+    const { renewals, tookMs } = await knock(stranger, 401);
     expect(renewals).toBeGreaterThan(0);
     const atMost = tookMs / REFRESH_INTERVAL_MS + tookMs / MISS_INTERVAL_MS + 2;
     expect(renewals).toBeLessThanOrEqual(atMost);

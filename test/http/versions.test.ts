@@ -1,177 +1,169 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { send } from '../support/http.ts';
-import { freePort, PostgresCluster, postgresBin } from '../support/postgres.ts';
+import { startWithOps } from '../support/ops.ts';
+import { PostgresCluster, postgresBin } from '../support/postgres.ts';
+import { linesOfLog } from '../support/secrecy.ts';
+import { logged } from '../support/served.ts';
 import {
   call,
   newPlace,
+  type Place,
   type Service,
+  scrape,
   startService,
   until,
   usualPlace,
 } from '../support/service.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
-let service: Service;
-afterEach(async () => {
-  await service.stop();
-  service.place.remove();
-});
 
-/** One request, and none more while a test runs, however slow the machine is. */
-const ONE_REQUEST = '0.001';
-
-async function start(env: Record<string, string>): Promise<void> {
-  service = await startService(await usualPlace(), env);
-}
-
-async function fieldsOf(operation: 'tokenize' | 'detokenize', data: unknown) {
-  const { status, body, headers } = await call(service, operation, data);
-  expect(status).toBe(200);
-  return { body, names: Object.keys(body).sort(), id: headers.get('x-request-id') };
-}
-
-describe('both versions of the interface', () => {
-  test('1.0.5: lower-case names, client_id, user_limit', async () => {
-    await start({ RATE_LIMIT: ONE_REQUEST });
-    const { body, names, id } = await fieldsOf('tokenize', { Name: 'Ann Lee' });
-    expect(names).toEqual(['client_id', 'data', 'request_id']);
-    expect(body.request_id).toMatch(UUID);
-    expect(body.request_id).toBe(id);
-    expect(body.client_id).toBe(service.client_id);
-    expect(Object.keys(body.data)).toEqual(['Name']);
-    const restored = await fieldsOf('detokenize', body.data);
-    expect(restored.names).toEqual(['client_id', 'data', 'request_id', 'status']);
-    expect(restored.body.status).toBe('success');
-    const { status, body: limited, headers } = await call(service, 'tokenize', {});
-    const retryAfter = Number(headers.get('retry-after'));
-    expect(retryAfter).toBeGreaterThan(0);
-    expect([status, limited]).toEqual([429, { error: 'user_limit', retry_after: retryAfter }]);
-    expect(JSON.parse((await send(service, '/health', undefined, {}, 'GET')).text).version).toBe(
-      '1.0.5',
-    );
+async function start<S extends Service = Service>(
+  env: Record<string, string>,
+  place?: Place,
+  startAt: (place: Place, env: Record<string, string>) => Promise<Service> = startService,
+): Promise<S> {
+  const service = await startAt(place ?? (await usualPlace()), env);
+  onTestFinished(async () => {
+    await service.stop();
+    service.place.remove();
   });
+  return service as S;
+}
 
-  test('1.0.4: capital letters, no client_id, rate_limit', async () => {
-    await start({
-      RATE_LIMIT: ONE_REQUEST,
-      INTERFACE_VERSION: '1.0.4',
-      CLIENT_PREFIX: 'Acme2',
-      TOKEN_SUFFIX: 'T2f',
-    });
-    expect(service.client_id).toMatch(/^Acme2_[0-9a-f]{24}$/);
-    const { body, names, id } = await fieldsOf('tokenize', { Name: 'Ann Lee', name: 'Bob Ray' });
-    expect(names).toEqual(['Request_id', 'data']);
-    expect(body.Request_id).toBe(id);
-    expect(Object.keys(body.data)).toEqual(['Name', 'name']);
-    expect(body.data.Name).toMatch(/^[a-z]{3} [a-z]{3}_T2f$/);
-    const restored = await fieldsOf('detokenize', body.data);
-    expect(restored.names).toEqual(['Request_id', 'Status', 'data']);
-    expect(restored.body).toMatchObject({
-      Status: 'success',
-      data: { Name: 'Ann Lee', name: 'Bob Ray' },
-    });
+const get = (service: Service, path: string) => send(service, path, undefined, {}, 'GET');
+
+/** The names of both versions. */
+const VERSIONS = [
+  {
+    version: '1.0.5',
+    env: {},
+    id: 'request_id',
+    limit: 'user_limit',
+    status: 'status',
+    clientId: 'client_id',
+    token: /^[a-z]{3} [a-z]{3}_tok$/,
+    client: /^standin_[0-9a-f]{24}$/,
+  },
+  {
+    version: '1.0.4',
+    env: { INTERFACE_VERSION: '1.0.4', CLIENT_PREFIX: 'Acme2', TOKEN_SUFFIX: 'T2f' },
+    id: 'Request_id',
+    limit: 'rate_limit',
+    status: 'Status',
+    clientId: undefined,
+    token: /^[a-z]{3} [a-z]{3}_T2f$/,
+    client: /^Acme2_[0-9a-f]{24}$/,
+  },
+];
+
+test.each(VERSIONS)(
+  'interface $version has $id, $status and $limit, and keeps the names of the caller',
+  async ({ version, env, id, limit, status, clientId, token, client }) => {
+    // One request, and none more while the test runs, however slow the machine is.
+    const service = await start({ RATE_LIMIT: '0.001', ...env });
+    expect(service.client_id).toMatch(client);
+    const data = { Name: 'Ann Lee', name: 'Bob Ray' };
+    const tokenized = await call(service, 'tokenize', data);
+    const about = {
+      [id]: expect.stringMatching(UUID),
+      ...(clientId && { [clientId]: service.client_id }),
+    };
+    expect(tokenized.body).toEqual({ data: expect.anything(), ...about });
+    expect(tokenized.body[id]).toBe(tokenized.headers.get('x-request-id'));
+    expect(Object.keys(tokenized.body.data)).toEqual(['Name', 'name']);
+    expect(tokenized.body.data.Name).toMatch(token);
+    const restored = await call(service, 'detokenize', tokenized.body.data);
+    expect([tokenized.status, restored.status]).toEqual([200, 200]);
+    expect(restored.body).toEqual({ data, [status]: 'success', ...about });
     const limited = await call(service, 'tokenize', {});
     const retryAfter = Number(limited.headers.get('retry-after'));
     expect(retryAfter).toBeGreaterThan(0);
     expect([limited.status, limited.body]).toEqual([
       429,
-      { error: 'rate_limit', retry_after: retryAfter },
+      { error: limit, retry_after: retryAfter },
     ]);
-    expect(JSON.parse((await send(service, '/health', undefined, {}, 'GET')).text).version).toBe(
-      '1.0.4',
-    );
-  });
-});
+    expect(JSON.parse((await get(service, '/health')).text).version).toBe(version);
+  },
+);
 
 test.skipIf(postgresBin === undefined)(
   'A46: without its database it says so, and goes on when it is back',
   async () => {
     const cluster = await PostgresCluster.start();
-    try {
-      service = await startService(await newPlace('server', cluster.url('postgres')));
-      const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
-      await cluster.crash();
+    onTestFinished(() => cluster.stop());
+    const service = await start({}, await newPlace('server', cluster.url('postgres')));
+    const data = { token: 'Ann Lee' };
+    const tokens = (await call(service, 'tokenize', data)).body.data;
+    await cluster.crash();
+    for (const operation of ['tokenize', 'detokenize'] as const) {
+      const { status, body } = await call(service, operation, tokens);
       const down = { error: 'internal_error', message: 'database unavailable' };
-      for (const operation of ['tokenize', 'detokenize'] as const) {
-        const { status, body } = await call(service, operation, { token });
-        expect([status, body]).toEqual([500, down]);
-      }
-      const health = await send(service, '/health', undefined, { authorization: null }, 'GET');
-      expect(health.status).toBe(503);
-      expect(JSON.parse(health.text)).toEqual({
-        status: 'error',
-        timestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/),
-        postgres: 'error',
-        version: '1.0.5',
-      });
-      expect((await send(service, '/health/live', undefined, {}, 'GET')).status).toBe(200);
-      cluster.startAgain();
-      await until(
-        async () => (await fetch(`${service.url}/health`)).status === 200,
-        'a 200 of /health',
-      );
-      expect((await call(service, 'detokenize', { token })).body.data).toEqual({
-        token: 'Ann Lee',
-      });
-    } finally {
-      cluster.stop();
+      expect([status, body]).toEqual([500, down]);
     }
+    const health = await send(service, '/health', undefined, { authorization: null }, 'GET');
+    const timestamp = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+    expect([health.status, JSON.parse(health.text)]).toEqual([
+      503,
+      { status: 'error', timestamp, postgres: 'error', version: '1.0.5' },
+    ]);
+    expect((await get(service, '/health/live')).status).toBe(200);
+    cluster.startAgain();
+    await until(async () => (await get(service, '/health')).status === 200, 'a 200 of /health');
+    expect((await call(service, 'detokenize', tokens)).body.data).toEqual(data);
   },
 );
 
 test('A43, C02: one JSON line a request, with who and how much, and nothing of what', async () => {
-  const opsPort = await freePort();
-  await start({ LOG_LEVEL: 'trace', OPS_PORT: String(opsPort) });
+  const service = await start({ LOG_LEVEL: 'trace' }, undefined, startWithOps);
   const started = service.output().length;
   const secrets = ['Ann Lee', 'zqSecretName', '\n{"level":"fatal"}'];
   const tokenized = await call(service, 'tokenize', { zqSecretName: secrets });
   await call(service, 'detokenize', tokenized.body.data);
   await call(service, 'detokenize', { a: 'zqUnknown_tok' });
   await call(service, 'tokenize', { a: 'b' }, 'stk_wrong');
-  await send(service, '/zqPath?zqQuery', undefined, {}, 'GET');
-  const metrics = await (await fetch(`http://127.0.0.1:${opsPort}/metrics`)).text();
-  // Whole lines only: the last one may still be on its way.
-  const lines = () => service.output().slice(started).split('\n').slice(0, -1).filter(Boolean);
-  const requests = () =>
-    lines()
-      .map((line) => JSON.parse(line))
-      .filter((line) => 'status' in line);
+  await get(service, '/zqPath?zqQuery');
+  const scraped = async () => (await fetch(`${service.opsUrl}/metrics`)).text();
+  const metrics = await scraped();
+  const requests = () => logged(service, '"status":');
   await until(() => requests().length === 5, 'five lines');
-  const { client_id: clientId } = service;
-  expect(requests()).toMatchObject([
-    { route: '/api/v1/tokenize', status: 200, values: 3, client_id: clientId },
-    { route: '/api/v1/detokenize', status: 200, values: 3, client_id: clientId },
-    { route: '/api/v1/detokenize', status: 400, values: 0, client_id: clientId },
-    { route: '/api/v1/tokenize', status: 401, values: 0 },
-    { route: 'none', status: 404, values: 0 },
+  const client = {
+    client_id: service.client_id,
+    api_key_id: expect.stringMatching(/^key_\w{12}$/),
+  };
+  const line = (route: string, status: number, values: number, more: object) =>
+    expect.objectContaining({
+      ...{ request_id: expect.stringMatching(UUID), duration_ms: expect.any(Number) },
+      ...{ route, status, values, ...more },
+    });
+  expect(requests()).toEqual([
+    line('/api/v1/tokenize', 200, 3, client),
+    line('/api/v1/detokenize', 200, 3, client),
+    line('/api/v1/detokenize', 400, 0, client),
+    line('/api/v1/tokenize', 401, 0, {}),
+    line('none', 404, 0, {}),
   ]);
-  for (const line of requests()) {
-    expect(line.request_id).toMatch(UUID);
-    expect(line.duration_ms).toBeGreaterThan(0);
-  }
-  expect(requests()[0].api_key_id).toMatch(/^key_[0-9a-f]{12}$/);
-  const log = lines().join('\n');
+  const log = service.output().slice(started);
+  expect(linesOfLog(log)).toEqual(log.split('\n').filter(Boolean));
   const tokens: string[] = tokenized.body.data.zqSecretName;
   for (const text of [...tokens, 'Ann Lee', 'zq', 'fatal', 'stk_']) expect(log).not.toContain(text);
 
   for (const sample of [
-    'standin_requests_total{route="/api/v1/tokenize",status="200"} 1',
-    'standin_requests_total{route="/api/v1/tokenize",status="401"} 1',
-    'standin_request_duration_seconds_count{route="/api/v1/detokenize"} 2',
-    'standin_values_total{operation="tokenize"} 3',
-    'standin_values_total{operation="detokenize"} 3',
-    'standin_batch_records_sum{statement="insert"} 3',
-    'standin_rate_limit_rejections_total{limit="requests"} 0',
-    'standin_rate_limit_rejections_total{limit="detokenize"} 0',
-    'standin_rate_limit_rejections_total{limit="unknown_tokens"} 0',
-    'standin_unknown_tokens_total 1',
-    'standin_audit_failures_total 0',
-    'standin_damaged_records_total 0',
-  ]) {
-    expect(metrics).toContain(`${sample}\n`);
-  }
-  const scraped = async () => (await fetch(`http://127.0.0.1:${opsPort}/metrics`)).text();
-  await until(async () => /^standin_vault_rows 3$/m.test(await scraped()), 'the three records');
+    'requests_total{route="/api/v1/tokenize",status="200"} 1',
+    'requests_total{route="/api/v1/tokenize",status="401"} 1',
+    'request_duration_seconds_count{route="/api/v1/detokenize"} 2',
+    'values_total{operation="tokenize"} 3',
+    'values_total{operation="detokenize"} 3',
+    'batch_records_sum{statement="insert"} 3',
+    'rate_limit_rejections_total{limit="requests"} 0',
+    'rate_limit_rejections_total{limit="detokenize"} 0',
+    'rate_limit_rejections_total{limit="unknown_tokens"} 0',
+    'unknown_tokens_total 1',
+    'audit_failures_total 0',
+    'damaged_records_total 0',
+  ])
+    expect(metrics).toContain(`standin_${sample}\n`);
   expect(metrics).toContain('nodejs_eventloop_lag_p99_seconds');
-  expect((await send(service, '/metrics', undefined, {}, 'GET')).status).toBe(404);
+  const rows = async () => (await scrape(service.opsUrl!, 'standin_vault_rows'))[''] === 3;
+  await until(rows, 'the three records');
+  expect((await get(service, '/metrics')).status).toBe(404);
 });

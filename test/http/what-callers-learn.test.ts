@@ -1,11 +1,13 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { METHODS } from '../../src/public/routes.ts';
 import { ADMIN_TOKEN, admin } from '../support/admin.ts';
-import { freePort } from '../support/processes.ts';
+import { send } from '../support/http.ts';
+import { startWithOps } from '../support/ops.ts';
 import { Random } from '../support/random.ts';
-import { call, runCli, type Service, startService, until, usualPlace } from '../support/service.ts';
+import { served } from '../support/served.ts';
+import { type Answer, call, insist, runCli, until, usualPlace } from '../support/service.ts';
 
 const POLICY = `
 version: 1
@@ -33,48 +35,40 @@ interface Sent {
   readonly right?: string;
 }
 
-interface Told {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly body: any;
-}
-
 const LENIENT = { prefer: 'handling=lenient' };
 const DETOKENIZE = '/api/v1/detokenize';
 const TEXT = '/api/v1/text/detokenize';
-const values = (guesses: readonly string[]) => ({ values: guesses });
-const records = (guesses: readonly string[]) => ({ records: guesses.map((n) => ({ n })) });
-const text = (guesses: readonly string[]) => ({ text: guesses.join(' ') });
+
+type Form = (guesses: readonly string[], path: string) => Sent;
 const form =
-  (path: string, dataOf: (guesses: readonly string[]) => unknown, rest: Partial<Sent> = {}) =>
-  (guesses: readonly string[]): Sent => ({
-    path,
-    data: dataOf(guesses),
-    guesses: guesses.length,
-    ...rest,
-  });
+  (dataOf: (guesses: readonly string[]) => unknown, rest: Partial<Sent> = {}): Form =>
+  (guesses, path) => ({ path, data: dataOf(guesses), guesses: guesses.length, ...rest });
+const values = (rest?: Partial<Sent>) => form((guesses) => ({ values: guesses }), rest);
+const records = (rest?: Partial<Sent>) =>
+  form((guesses) => ({ records: guesses.map((n) => ({ n })) }), rest);
+const text = (rest: Partial<Sent> = {}, more = {}) =>
+  form((guesses) => ({ text: guesses.join(' '), ...more }), rest);
 
 /** In how many ways a request can have guesses of tokens, by route. */
-const FORMS: Readonly<Record<string, Readonly<Record<string, (guesses: string[]) => Sent>>>> = {
+const FORMS: Readonly<Record<string, Readonly<Record<string, Form>>>> = {
   [DETOKENIZE]: {
-    strict: form(DETOKENIZE, values),
-    'strict records': form(DETOKENIZE, records),
-    lenient: form(DETOKENIZE, values, { headers: LENIENT }),
-    'lenient records': form(DETOKENIZE, records, { headers: LENIENT }),
-    'lenient, masked': form(DETOKENIZE, values, { headers: LENIENT, right: 'masked' }),
-    'lenient, no right': form(DETOKENIZE, records, { headers: LENIENT, right: 'hidden' }),
-    'strict, no right': form(DETOKENIZE, values, { right: 'hidden' }),
-    'lenient, If-Match': form(DETOKENIZE, values, { headers: { ...LENIENT, 'if-match': '*' } }),
+    strict: values(),
+    'strict records': records(),
+    lenient: values({ headers: LENIENT }),
+    'lenient records': records({ headers: LENIENT }),
+    'lenient, masked': values({ headers: LENIENT, right: 'masked' }),
+    'lenient, no right': records({ headers: LENIENT, right: 'hidden' }),
+    'strict, no right': values({ right: 'hidden' }),
+    'lenient, If-Match': values({ headers: { ...LENIENT, 'if-match': '*' } }),
   },
   [TEXT]: {
-    text: form(TEXT, text),
-    'text that goes on': form(TEXT, (guesses) => ({ ...text(guesses), more: true })),
-    'text, no right': form(TEXT, text, { right: 'hidden' }),
-    'three candidates at each place': (guesses) => ({
-      path: TEXT,
-      data: text(guesses.map((_, i) => `${lettersOf(i)}_tok`)),
-      guesses: 3 * guesses.length,
-    }),
+    text: text(),
+    'text that goes on': text({}, { more: true }),
+    'text, no right': text({ right: 'hidden' }),
+    'three candidates at each place': (guesses, path) => {
+      const letters = guesses.map((_, i) => `${lettersOf(i)}_tok`);
+      return { ...text()(letters, path), guesses: 3 * guesses.length };
+    },
   },
 };
 
@@ -89,33 +83,27 @@ function lettersOf(i: number): string {
 }
 
 /** How many of its guesses a response has told: whether each is a token. */
-function learnt({ guesses, path }: Sent, { status, body }: Told): number {
+function learnt({ guesses, path }: Sent, { status, body }: Answer): number {
   if (status === 200 || status === 403) return guesses;
   if (status !== 400 || path === TEXT) return 0;
-  const [index] = /\d+/.exec(body.message) ?? [];
   expect(body.message).toMatch(/\[\d+\](\.n)?: is not a known token$/);
-  return Number(index) + 1;
+  return Number(/\d+/.exec(body.message)) + 1;
 }
 
-let service: Service;
 let right: string[];
-beforeAll(async () => {
-  const place = await usualPlace();
+const service = served(async () => {
   const limits = { RATE_LIMIT: '0', DETOKENIZE_LIMIT: '0', UNKNOWN_TOKEN_LIMIT: '1' };
-  const OPS_PORT = String(await freePort());
-  service = await startService(place, { ...limits, OPS_PORT, ADMIN_TOKEN: `test:${ADMIN_TOKEN}` });
-  writeFileSync(join(place.folder, 'policy.yaml'), POLICY);
-  const applied = await runCli(['policy', 'apply', 'policy.yaml', '--yes'], place);
+  return startWithOps(await usualPlace(), { ...limits, ADMIN_TOKEN: `test:${ADMIN_TOKEN}` });
+});
+beforeAll(async () => {
+  writeFileSync(join(service.place.folder, 'policy.yaml'), POLICY);
+  const applied = await runCli(['policy', 'apply', 'policy.yaml', '--yes'], service.place);
   expect(applied.code, applied.stderr).toBe(0);
   const isInForce = async () =>
     (await fetch(`${service.url}/api/v1/policy`, { headers: bearer(service.api_key) })).ok;
   await until(isInForce, 'the policy in force');
   const all = Array.from({ length: MOST / 5 }, (_, i) => sixDigits(i));
   right = (await call(service, 'tokenize', { values: all })).body.data.values;
-});
-afterAll(async () => {
-  await service?.stop();
-  service?.place.remove();
 });
 
 const sixDigits = (number: number) => String(number).padStart(6, '0');
@@ -125,20 +113,18 @@ let clients = 0;
 /** The API key of a new client with the default budget. */
 async function newClient(name = 'guesser', settings: object = {}): Promise<string> {
   const path = `/clients/${name}-${clients++}`;
-  const made = await admin(service.opsUrl!, 'PUT', path, settings);
+  const made = await admin(service.opsUrl, 'PUT', path, settings);
   expect(made.status, JSON.stringify(made.body)).toBe(201);
-  return (await admin(service.opsUrl!, 'POST', `${path}/api-keys`, {})).body.api_key;
+  return (await admin(service.opsUrl, 'POST', `${path}/api-keys`, {})).body.api_key;
 }
 
-async function post({ path, data, headers }: Sent, apiKey: string): Promise<Told> {
-  const response = await fetch(service.url + path, {
-    method: 'POST',
-    headers: { ...bearer(apiKey), 'content-type': 'application/json', ...headers },
-    body: JSON.stringify({ data }),
-  });
-  // A busy machine sheds some: a guesser sends them again.
-  if (response.status === 503) return post({ path, data, headers } as Sent, apiKey);
-  return { status: response.status, headers: response.headers, body: await response.json() };
+/** A busy machine sheds some requests: a guesser sends them again. */
+function post({ path, data, headers }: Sent, apiKey: string): Promise<Answer> {
+  return insist(async () => {
+    const all = { authorization: `Bearer ${apiKey}`, ...headers };
+    const answer = await send(service, path, JSON.stringify({ data }), all);
+    return { ...answer, body: JSON.parse(answer.text) };
+  }, [503]);
 }
 
 const random = new Random();
@@ -170,17 +156,15 @@ function guessesAt(route: string): void {
     Object.entries(PORTIONS).map(([portion, portions]) => ({ name, portion, formOf, portions })),
   );
   test.each(cases)(
-    '$name, $portion: a new client learns of no more guesses than its budget',
+    'L23: $name, $portion: a new client learns of no more guesses than its budget',
     async ({ portion, formOf, portions }) => {
-      const sent = portions().map((together) => together.map((guesses) => formOf(guesses)));
+      const sent = portions().map((together) => together.map((guesses) => formOf(guesses, route)));
       const apiKey = await newClient(sent[0]![0]!.right);
       const startedMs = performance.now();
       let told = 0;
       for (const together of sent) {
-        const answers = await Promise.all(together.map((one) => post(one, apiKey)));
-        answers.forEach((answer, i) => {
-          told += learnt(together[i]!, answer);
-        });
+        const learn = async (one: Sent) => learnt(one, await post(one, apiKey));
+        for (const count of await Promise.all(together.map(learn))) told += count;
       }
       const refilled = Math.ceil((performance.now() - startedMs) / 1_000);
       expect(told).toBeLessThanOrEqual(BUDGET + refilled);
@@ -190,7 +174,7 @@ function guessesAt(route: string): void {
 }
 
 /** All of a response but its ids, with an x for each letter of its tokens. */
-const shapeOf = ({ status, headers, body: { data, request_id: _, ...rest } }: Told) => [
+const shapeOf = ({ status, headers, body: { data, request_id: _, ...rest } }: Answer) => [
   status,
   [...headers.keys()],
   rest,

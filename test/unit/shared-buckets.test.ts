@@ -6,7 +6,7 @@ import {
   NO_OUTCOME,
   type Outcome,
 } from '../../src/limits/buckets.ts';
-import { type RemoteBuckets, SharedBuckets } from '../../src/limits/shared-buckets.ts';
+import { SharedBuckets } from '../../src/limits/shared-buckets.ts';
 import {
   budgetBucket,
   refusalOf,
@@ -25,27 +25,30 @@ interface Call {
   fail(): void;
 }
 
-const limiters: SharedBuckets[] = [];
+const opened: SharedBuckets[] = [];
 afterEach(() => {
-  for (const limiter of limiters.splice(0)) limiter.close();
+  for (const buckets of opened.splice(0)) buckets.close();
 });
 
 type Ask = (bucket: Bucket, count: number, outcome?: Outcome) => Promise<Grant>;
 
-function remoteOf(ask: Ask): RemoteBuckets {
-  return { take: ask, settle: ask, failure: undefined, close() {} };
+function open(ask: Ask, states: boolean[] = []): SharedBuckets {
+  const remote = { take: ask, settle: ask, failure: undefined, close() {} };
+  const buckets = new SharedBuckets(remote, (isShared) => states.push(isShared));
+  opened.push(buckets);
+  return buckets;
 }
 
 /**
- * A limiter on buckets that the test answers for. Probes, which are calls of no requests, are apart,
- * and answered by themselves unless the test wants to.
+ * Buckets that the test answers for. Probes, which are calls of no requests, are apart, and
+ * answered by themselves unless the test wants to.
  */
 function setUp({ answersProbes = true } = {}) {
   const calls: Call[] = [];
   const probes: Call[] = [];
   const states: boolean[] = [];
-  const ask = (bucket: Bucket, count: number, outcome?: Outcome) =>
-    new Promise<Grant>((resolve, reject) => {
+  const ask: Ask = (bucket, count, outcome) =>
+    new Promise((resolve, reject) => {
       const answer = (granted: number, retryAfterS = 1) =>
         resolve({ granted, left: 0, retryAfterS });
       const call = { bucket, count, outcome, answer, fail: () => reject(new Error('away')) };
@@ -53,21 +56,18 @@ function setUp({ answersProbes = true } = {}) {
       (isProbe ? probes : calls).push(call);
       if (isProbe && answersProbes) answer(0);
     });
-  const limiter = new SharedBuckets(remoteOf(ask), (isShared) => states.push(isShared));
-  limiters.push(limiter);
   /** Resolves to the call of that number, from 0, once it was made. */
   const call = async (number: number, among = calls): Promise<Call> => {
     await until(() => among.length > number, `call ${number}`);
     return among[number]!;
   };
-  return { limiter, calls, probes, states, call };
+  return { buckets: open(ask, states), calls, probes, states, call };
 }
 
-function takes(limiter: SharedBuckets, count: number, rate = 100, name = 'a') {
-  const bucket = requestBucket(name, rate);
-  return Promise.all(
-    Array.from({ length: count }, async () => refusalOf(await limiter.take(bucket))),
-  );
+/** How each of so many requests is refused; undefined: it goes on. */
+function takes(buckets: SharedBuckets, count: number, rate = 100, name = 'a') {
+  const take = async () => refusalOf(await buckets.take(requestBucket(name, rate)));
+  return Promise.all(Array.from({ length: count }, take));
 }
 
 async function turns(): Promise<void> {
@@ -76,22 +76,22 @@ async function turns(): Promise<void> {
 
 describe('batching', () => {
   test('what is asked for in one turn is one call, and the first ones go on', async () => {
-    const { limiter, calls, call } = setUp();
-    const results = takes(limiter, 5);
+    const { buckets, calls, call } = setUp();
+    const results = takes(buckets, 5);
     const { bucket, count, answer } = await call(0);
-    expect({ bucket, count }).toEqual({ bucket: requestBucket('a', 100), count: 5 });
+    expect([bucket, count]).toEqual([requestBucket('a', 100), 5]);
     answer(3, 7);
     expect(await results).toEqual([undefined, undefined, undefined, 7, 7]);
     expect(calls).toHaveLength(1);
   });
 
   test('what comes while a call is under way shares the next one', async () => {
-    const { limiter, calls, call } = setUp();
-    const first = takes(limiter, 2);
+    const { buckets, calls, call } = setUp();
+    const first = takes(buckets, 2);
     await call(0);
     const later: Promise<(number | undefined)[]>[] = [];
     for (let i = 0; i < 3; i++) {
-      later.push(takes(limiter, 2));
+      later.push(takes(buckets, 2));
       await turns();
     }
     expect(calls).toHaveLength(1);
@@ -99,7 +99,7 @@ describe('batching', () => {
     expect(await first).toEqual([undefined, undefined]);
     const next = await call(1);
     expect(next.count).toBe(6);
-    const after = takes(limiter, 1);
+    const after = takes(buckets, 1);
     await turns();
     expect(calls).toHaveLength(2);
     next.answer(3, 2);
@@ -109,9 +109,9 @@ describe('batching', () => {
   });
 
   test('clients do not wait for each other', async () => {
-    const { limiter, call } = setUp();
-    const stuck = takes(limiter, 1, 100, 'a');
-    const results = takes(limiter, 2, 5, 'b');
+    const { buckets, call } = setUp();
+    const stuck = takes(buckets, 1, 100, 'a');
+    const results = takes(buckets, 2, 5, 'b');
     const { bucket, answer } = await call(1);
     expect(bucket).toEqual(requestBucket('b', 5));
     answer(2);
@@ -121,11 +121,8 @@ describe('batching', () => {
   });
 
   test('a rate that was changed meanwhile counts for the whole batch', async () => {
-    const { limiter, call } = setUp();
-    const results = Promise.all([
-      limiter.take(requestBucket('a', 100)),
-      limiter.take(requestBucket('a', 5)),
-    ]);
+    const { buckets, call } = setUp();
+    const results = Promise.all([takes(buckets, 1, 100), takes(buckets, 1, 5)]);
     const { bucket, answer } = await call(0);
     expect(bucket.rate).toBe(5);
     answer(2);
@@ -137,107 +134,84 @@ describe('a budget of unknown tokens', () => {
   const bucket = budgetBucket('a:unknown', 1);
 
   test('is asked once for what is over and what is to begin; the first ones go on', async () => {
-    const { limiter, call } = setUp();
+    const { buckets, call } = setUp();
     const results = Promise.all([
-      limiter.settle(bucket, 2, request(1, 0)),
-      limiter.settle(bucket, 1, NO_OUTCOME),
-      limiter.settle(bucket, 3, request(3, 2)),
+      buckets.settle(bucket, 2, request(1, 0)),
+      buckets.settle(bucket, 1, NO_OUTCOME),
+      buckets.settle(bucket, 3, request(3, 2)),
     ]);
-    const { bucket: asked, count, outcome, answer } = await call(0);
-    expect({ asked, count }).toEqual({ asked: bucket, count: 6 });
-    expect(outcome).toEqual({ ended: 2, known: 4, unknown: 2, guessed: 3 });
-    answer(4, 7);
+    const asked = await call(0);
+    const outcome = { ended: 2, known: 4, unknown: 2, guessed: 3 };
+    expect(asked).toMatchObject({ bucket, count: 6, outcome });
+    asked.answer(4, 7);
     expect((await results).map(({ granted }) => granted)).toEqual([2, 1, 1]);
     const later = Promise.all([
-      limiter.settle(bucket, 0, unknownTokens(9)),
-      limiter.settle(bucket, 1, NO_OUTCOME),
+      buckets.settle(bucket, 0, unknownTokens(9)),
+      buckets.settle(bucket, 1, NO_OUTCOME),
     ]);
     const next = await call(1);
-    expect([next.count, next.outcome]).toEqual([1, unknownTokens(9)]);
+    expect(next).toMatchObject({ count: 1, outcome: unknownTokens(9) });
     next.answer(0, 2);
     expect((await later).map(({ retryAfterS }) => retryAfterS)).toEqual([2, 2]);
   });
 
-  test('is counted here while the buckets are away', async () => {
-    const { limiter, call } = setUp({ answersProbes: false });
-    const spent = limiter.settle(bucket, 1, unknownTokens(60));
-    (await call(0)).fail();
-    expect(await spent).toEqual({ granted: 0, left: 0, retryAfterS: 1 });
-    expect(limiter.settle(bucket, 1, NO_OUTCOME)).toEqual({
-      granted: 0,
-      left: 0,
-      retryAfterS: 1,
-    });
-    const other = budgetBucket('b:unknown', 1);
-    expect(limiter.settle(other, 1, NO_OUTCOME)).toEqual({
-      granted: 1,
-      left: 59,
-      retryAfterS: 0,
-    });
-  });
-
-  test('is looked at as a budget when it has failed, until it answers', async () => {
-    const { limiter, probes, call } = setUp({ answersProbes: false });
+  test('is counted here while the buckets are away, and asked for until they answer', async () => {
+    const { buckets, probes, call } = setUp({ answersProbes: false });
     (await call(0, probes)).answer(0);
-    const spent = limiter.settle(bucket, 1, unknownTokens(1));
+    const spent = buckets.settle(bucket, 1, unknownTokens(60));
     (await call(0)).fail();
-    await spent;
-    const { bucket: asked, outcome } = await call(1, probes);
-    expect([asked, outcome]).toEqual([bucket, NO_OUTCOME]);
+    const refused = { granted: 0, left: 0, retryAfterS: 1 };
+    expect(await spent).toEqual(refused);
+    expect(buckets.settle(bucket, 1, NO_OUTCOME)).toEqual(refused);
+    const other = buckets.settle(budgetBucket('b:unknown', 1), 1, NO_OUTCOME);
+    expect(other).toEqual({ granted: 1, left: 59, retryAfterS: 0 });
+    expect(await call(1, probes)).toMatchObject({ bucket, outcome: NO_OUTCOME });
   });
 });
 
 describe('buckets that are away', () => {
   test('fail no request: each is counted here, those that waited and those that come', async () => {
-    const { limiter, calls, states, call } = setUp({ answersProbes: false });
-    const first = takes(limiter, 2, 3);
+    const { buckets, calls, states, call } = setUp({ answersProbes: false });
+    const first = takes(buckets, 2, 3);
     await call(0);
-    const waiting = takes(limiter, 2, 3);
+    const waiting = takes(buckets, 2, 3);
     calls[0]!.fail();
-    expect(await first).toEqual([undefined, undefined]);
-    expect(await waiting).toEqual([undefined, 1]);
-    expect(limiter.take(requestBucket('a', 3))).toMatchObject({ granted: 0, retryAfterS: 1 });
+    expect([await first, await waiting]).toEqual([
+      [undefined, undefined],
+      [undefined, 1],
+    ]);
+    expect(buckets.take(requestBucket('a', 3))).toMatchObject({ granted: 0, retryAfterS: 1 });
+    // As those of one process.
+    const alone = new MemoryBuckets(() => 0);
+    const other = requestBucket('b', 50);
+    for (let i = 0; i < 50; i++) expect(buckets.take(other)).toEqual(alone.take(other));
     expect(calls).toHaveLength(1);
     expect(states).toEqual([false]);
   });
 
-  test('are limits as those of one process', async () => {
-    const { limiter, call } = setUp({ answersProbes: false });
-    const broken = takes(limiter, 1, 50, 'other');
-    (await call(0)).fail();
-    await broken;
-    const alone = new MemoryBuckets(() => 0);
-    for (let i = 0; i < 50; i++)
-      expect(limiter.take(requestBucket('a', 50))).toEqual(alone.take(requestBucket('a', 50)));
-    expect(await takes(limiter, 2, 0.1, 'b')).toEqual([undefined, 10]);
-  });
-
   test('that do not answer are not waited for', async () => {
-    const { limiter, states, call } = setUp({ answersProbes: false });
-    const results = takes(limiter, 2, 1);
+    const { buckets, states, call } = setUp({ answersProbes: false });
+    const results = takes(buckets, 2, 1);
     const late = await call(0);
     expect(await results).toEqual([undefined, 1]);
-    expect(states).toEqual([false]);
     late.answer(0, 9);
-    expect(limiter.take(requestBucket('b', 1))).toMatchObject({ granted: 1 });
+    expect(buckets.take(requestBucket('b', 1))).toMatchObject({ granted: 1 });
     expect(states).toEqual([false]);
   });
 
   test('that throw at once are as those that reject', async () => {
     const states: boolean[] = [];
-    const take = () => {
+    const buckets = open(() => {
       throw new Error('away');
-    };
-    const limiter = new SharedBuckets(remoteOf(take), (isShared) => states.push(isShared));
-    limiters.push(limiter);
-    expect(await takes(limiter, 2, 1)).toEqual([undefined, 1]);
+    }, states);
+    expect(await takes(buckets, 2, 1)).toEqual([undefined, 1]);
     expect(states).toEqual([false]);
   });
 
   test('are asked again, for the client that failed, and used again when they answer', async () => {
-    const { limiter, calls, probes, states, call } = setUp({ answersProbes: false });
+    const { buckets, calls, probes, states, call } = setUp({ answersProbes: false });
     (await call(0, probes)).answer(0);
-    const broken = takes(limiter, 1, 7);
+    const broken = takes(buckets, 1, 7);
     (await call(0)).fail();
     await broken;
     const { bucket, fail } = await call(1, probes);
@@ -246,7 +220,7 @@ describe('buckets that are away', () => {
     (await call(2, probes)).answer(0);
     await until(() => states.length === 2, 'the limits are shared again');
     expect(states).toEqual([false, true]);
-    const results = takes(limiter, 1, 7);
+    const results = takes(buckets, 1, 7);
     (await call(1)).answer(0, 4);
     expect(await results).toEqual([4]);
     expect(calls).toHaveLength(2);
@@ -261,28 +235,26 @@ describe('buckets that are away', () => {
   });
 });
 
-function holdUp(ms: number): void {
-  const untilMs = performance.now() + ms;
-  while (performance.now() < untilMs);
-}
-
-test('a process that was held up itself takes the answer that came meanwhile', async () => {
+test('a process that was held up itself takes the grant that came meanwhile', async () => {
   const states: boolean[] = [];
   const { port1, port2 } = new MessageChannel();
   let hasProbed = false;
-  const take = (_: Bucket, requests: number) =>
-    new Promise<Grant>((resolve) => {
+  const holdUp = () => {
+    const untilMs = performance.now() + 250;
+    while (performance.now() < untilMs);
+  };
+  const take: Ask = (_, count) =>
+    new Promise((resolve) => {
       port1.once('message', () => {
-        resolve({ granted: requests, left: 0, retryAfterS: 1 });
+        resolve({ granted: count, left: 0, retryAfterS: 1 });
         hasProbed = true;
       });
       port2.postMessage('');
-      if (requests > 0) queueMicrotask(() => holdUp(250));
+      if (count > 0) queueMicrotask(holdUp);
     });
-  const limiter = new SharedBuckets(remoteOf(take), (isShared) => states.push(isShared));
-  limiters.push(limiter);
+  const buckets = open(take, states);
   await until(() => hasProbed, 'the answer to the first probe');
-  expect(await takes(limiter, 2, 1)).toEqual([undefined, undefined]);
+  expect(await takes(buckets, 2, 1)).toEqual([undefined, undefined]);
   expect(states).toEqual([]);
   port1.close();
 });

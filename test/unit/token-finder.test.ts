@@ -21,23 +21,10 @@ const tokensIn = (text: string, by = finder) => by.find(text, 1_000).map(tokensO
 describe('tokens in running text', () => {
   const token = 'abcdefghij_tok';
   test.each([
-    token,
-    `(${token})`,
-    `"${token}", he said`,
-    `“${token}”`,
-    `**${token}**`,
-    `<b>${token}</b>`,
-    `${token}'s`,
-    `${token}s`,
-    `${token}.`,
-    `name=${token}&x`,
-    `mailto:${token}?`,
-    `我叫${token}。`,
-    'Abcdefghij_tok sends',
-    'ABCDEFGHIJ_TOK',
-    'abcdefghij\\_tok',
+    ...['#', '(#)', '"#", he said', '“#”', '**#**', '<b>#</b>', "#'s", '#s', '#.', 'name=#&x'],
+    ...['mailto:#?', '我叫#。', 'Abcdefghij_tok sends', 'ABCDEFGHIJ_TOK', 'abcdefghij\\_tok'],
   ])('%s', (text) => {
-    expect(tokensIn(text)).toEqual([[token]]);
+    expect(tokensIn(text.replace('#', token))).toEqual([[token]]);
   });
 
   test.each([
@@ -103,18 +90,8 @@ describe('a text in pieces', () => {
   }
 
   test('tokens that are cut anywhere are put together', () => {
-    const part = fc.constantFrom(
-      'abcdefghij_tok',
-      'klmnopqrst\\_tok',
-      'Hello ',
-      ' (',
-      ') ',
-      '_',
-      '\\',
-      '👩🏽',
-      'to',
-      '\n',
-    );
+    const others = ['Hello ', ' (', ') ', '_', '\\', '👩🏽', 'to', '\n'];
+    const part = fc.constantFrom('abcdefghij_tok', 'klmnopqrst\\_tok', ...others);
     fc.assert(
       fc.property(fc.array(part), fc.array(fc.nat(60)), (parts, cuts) => {
         const text = parts.join('');
