@@ -97,7 +97,7 @@ async function start(config: Config, signals: Signals): Promise<void> {
 }
 
 async function startLog(config: Config, isForReaders: boolean): Promise<Log> {
-  const log = await openLog({ level: config.LOG_LEVEL, isPretty: isForReaders });
+  const log = await openLog(config.LOG_LEVEL, isForReaders);
   endOnUncaught(log);
   for (const words of config.unknownSettings) log.warn({}, words);
   log.debug({}, 'starting');
