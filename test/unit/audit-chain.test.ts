@@ -190,7 +190,7 @@ describe('a chain', () => {
       await write(file, linesOf(5, `f${i}`));
       texts.push(readFileSync(nameOf('log'), 'utf8'));
       rmSync(nameOf('log'));
-      file.look();
+      file.refresh();
     }
     await file.close();
     expect((await verify(texts, [file.head])).findings).toEqual([]);
@@ -211,7 +211,7 @@ describe('a chain', () => {
       for (const node of nodes) await write(node, linesOf(3, `f${i}`));
       texts.push(readFileSync(nameOf('log'), 'utf8'));
       rmSync(nameOf('log'));
-      for (const node of nodes) node.look();
+      for (const node of nodes) node.refresh();
     }
     for (const node of nodes) await node.close();
     expect((await verify(texts)).findings).toEqual([]);
