@@ -1,6 +1,5 @@
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { connect, type Socket } from 'node:net';
+import { describe, expect, test } from 'vitest';
 import {
   expectOnlyUnavailable,
   freeze,
@@ -13,6 +12,7 @@ import {
 } from '../support/fault.ts';
 import { type PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import { type Answer, call, runCli, type Service, until } from '../support/service.ts';
+import { tcpServer } from '../support/stand-in.ts';
 import { newPair, type Pair, urlOf } from '../support/standby.ts';
 
 const SILENCE_S = seconds(8, 30);
@@ -64,10 +64,7 @@ describe.skipIf(postgresBin === undefined)('F22: failover', () => {
 
   test('a host that is silent and a standby before the primary are passed over, by the service and by commands', async () => {
     const { primary, standby, place } = await newPair(0);
-    const silent = createServer().listen(0, '127.0.0.1');
-    await once(silent, 'listening');
-    onTestFinished(() => void silent.close());
-    const { port } = silent.address() as AddressInfo;
+    const port = await tcpServer();
     place.env.DATABASE_URL = urlOf(place, standby, primary).replace('@', `@127.0.0.1:${port},`);
     const service = await start(place);
     const { a: token } = (await call(service, 'tokenize', { a: 'Ann Lee' })).body.data;
@@ -137,18 +134,16 @@ describe.skipIf(postgresBin === undefined)('F22: one host', () => {
 async function newVirtualAddress(first: PostgresCluster) {
   let target = first.port;
   const sockets = new Set<Socket>();
-  const server = createServer((client) => {
+  const port = await tcpServer((client) => {
     const upstream = connect(target, '127.0.0.1');
     for (const socket of [client, upstream]) {
       sockets.add(socket);
       socket.on('error', () => {}).on('close', () => sockets.delete(socket));
     }
     client.pipe(upstream).pipe(client);
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => void server.close());
+  });
   return {
-    port: (server.address() as AddressInfo).port,
+    port,
     /** Connections that are there are cut. */
     lead(cluster: PostgresCluster): void {
       target = cluster.port;

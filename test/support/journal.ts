@@ -144,8 +144,8 @@ export class JournalledWriters {
         this.#note(values, answer);
         values = undefined;
       }
-      await this.#restore();
-      if (n % REPEAT_EVERY === 0) await this.#repeat();
+      await this.#compare('detokenize');
+      if (n % REPEAT_EVERY === 0) await this.#compare('tokenize');
       nextMs = Math.max(nextMs + this.#pauseMs, performance.now());
       const pauseMs = answer === undefined ? PAUSE_AFTER_FAILURE_MS : nextMs - performance.now();
       if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
@@ -170,31 +170,21 @@ export class JournalledWriters {
     return undefined;
   }
 
-  async #restore(): Promise<void> {
-    const asked = this.#sample();
-    if (asked.length === 0) return;
-    const values = await this.#ask(
-      'detokenize',
-      asked.map(({ token }) => token),
+  /** Sends known tokens or values again, and compares what comes back. */
+  async #compare(operation: 'tokenize' | 'detokenize'): Promise<void> {
+    const known = this.#sample();
+    if (known.length === 0) return;
+    const [sent, wanted] =
+      operation === 'tokenize' ? (['value', 'token'] as const) : (['token', 'value'] as const);
+    const got = await this.#ask(
+      operation,
+      known.map((one) => one[sent]),
     );
-    asked.forEach(({ value, token }, i) => {
-      if (values !== undefined && values[i] !== value)
-        this.wrong.push(`${token} gave ${values[i]}, not ${value}`);
-    });
-    this.restored += values?.length ?? 0;
-  }
-
-  async #repeat(): Promise<void> {
-    const asked = this.#sample();
-    if (asked.length === 0) return;
-    const tokens = await this.#ask(
-      'tokenize',
-      asked.map(({ value }) => value),
-    );
-    asked.forEach(({ value, token }, i) => {
-      if (tokens !== undefined && tokens[i] !== token)
-        this.wrong.push(`${value} got ${tokens[i]} after ${token}`);
-    });
+    if (got === undefined) return;
+    for (const [i, one] of known.entries())
+      if (got[i] !== one[wanted])
+        this.wrong.push(`${operation} of ${one[sent]} gave ${got[i]}, not ${one[wanted]}`);
+    if (operation === 'detokenize') this.restored += got.length;
   }
 
   #sample(): Acknowledged[] {
