@@ -49,9 +49,7 @@ export async function openLog(level: string, isForReaders: boolean): Promise<Log
     logger.warn({ lines }, 'standard output did not take lines of the log: they were dropped'),
   );
   const textOf = isForReaders ? await prettyText() : shownLines;
-  const requestOf = isForReaders
-    ? requestForPeople
-    : (line: RequestLine) => shownLines(requestText(line));
+  const requestOf = isForReaders ? requestForPeople : requestText;
   const logger = pino(
     {
       level,
@@ -92,7 +90,8 @@ function textOfCaller(caller: LoggedCaller | null): string {
   const known = callerTexts.get(caller);
   if (known !== undefined) return known;
   const { client, api_key_id } = caller;
-  const text = `${JSON.stringify({ client_id: client.client_id, api_key_id }).slice(1, -1)},`;
+  const ids = JSON.stringify({ client_id: client.client_id, api_key_id });
+  const text = shownLines(`${ids.slice(1, -1)},`);
   callerTexts.set(caller, text);
   return text;
 }
