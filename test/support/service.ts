@@ -261,16 +261,11 @@ export async function scrape(opsUrl: string, name: string): Promise<Record<strin
 export async function leastPrivilegePlace(serverUrl?: string): Promise<Place> {
   if (!kinds().includes('server')) return newPlace('embedded');
   const place = await newPlace('server', serverUrl);
-  return { ...place, service: await makeService(place) };
-}
-
-async function makeService(place: Place): Promise<NonNullable<Place['service']>> {
   const role = await makeRole(place);
-  const granted = await runCli(['migrate', '--grant-to', role.name], place);
-  const made = await runCli(['client', 'create', '--name', 'first', '--json'], place);
-  if (made.code !== 0 || granted.code !== 0) throw new Error(made.stderr + granted.stderr);
-  const { client_id: clientId, api_key: apiKey } = JSON.parse(made.stdout);
-  return { env: { DATABASE_URL: role.url }, client_id: clientId, api_key: apiKey };
+  const { code, stderr } = await runCli(['migrate', '--grant-to', role.name], place);
+  if (code !== 0) throw new Error(stderr);
+  const client = await createClient(place, '--name', 'first');
+  return { ...place, service: { env: { DATABASE_URL: role.url }, ...client } };
 }
 
 /** Makes a role that may only log in. Returns the role, and its URL of the vault. */
