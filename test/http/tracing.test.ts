@@ -27,9 +27,9 @@ let place: Place;
 let collector: Collector;
 beforeEach(async ({ onTestFinished }) => {
   place = await usualPlace();
-  collector = await Collector.open();
+  collector = await new Collector().open();
   onTestFinished(() => {
-    collector.close();
+    collector.stop();
     place.remove();
   });
 });
@@ -137,7 +137,7 @@ describe('a collector', () => {
     }, 'that it is back');
     expect(told()).toBe(1);
     expect(collector.spans.length).toBeGreaterThan(0);
-    collector.close();
+    collector.stop();
     for (let i = 0; i < 20; i++) await works();
     await node.stop();
     expect(await node.exit).toBe(0);

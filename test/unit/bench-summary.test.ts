@@ -18,6 +18,9 @@ const [POSTGRES, ECHO, PAST] = ['Standin on PostgreSQL', 'Fastify echo', 'earlie
 const FILLED = filledTitle(POSTGRES, ROWS);
 const TOKENIZE = small('tokenize', 64).title;
 const AT_256 = small('tokenize', 256).title;
+const [POLICY, GROWTH] = [POLICY_LOADS[0]!.title, GROWTH_LOADS[0]!.title];
+const RATE = 'requests/s';
+const OF_START = [START.section, START.row, START.column] as const;
 
 /** Rows of the summary after figures, each of one round: heading, row, column, figure. */
 function summaryOf(...figures: [string, string, string, ...number[]][]): string[] {
@@ -42,36 +45,9 @@ describe('the summary of a benchmark', () => {
     ['times the CPU of the echo', TOKENIZE, POSTGRES, CPU, ECHO, 100, [300, 301], 'at most 3'],
     ['the latency at one rate', TOKENIZE, POSTGRES, STEADY_P99, ECHO, 10, [20, 21], 'at most 2'],
     ['less CPU than before', AT_256, POSTGRES, CPU, PAST, 100, [95, 96], 'at most 0.95'],
-    [
-      'no lower rate than before',
-      AT_256,
-      POSTGRES,
-      'requests/s',
-      PAST,
-      100,
-      [100, 99],
-      'at least 1',
-    ],
-    [
-      'what a policy costs',
-      POLICY_LOADS[0]!.title,
-      WITH_POLICY,
-      CPU,
-      WITHOUT_POLICY,
-      100,
-      [108, 109],
-      'at most 1.08',
-    ],
-    [
-      'the rate of a filled vault',
-      GROWTH_LOADS[0]!.title,
-      FILLED,
-      'requests/s',
-      POSTGRES,
-      100,
-      [80, 79],
-      'at least 0.8',
-    ],
+    ['no lower rate than before', AT_256, POSTGRES, RATE, PAST, 100, [100, 99], 'at least 1'],
+    ['a policy', POLICY, WITH_POLICY, CPU, WITHOUT_POLICY, 100, [108, 109], 'at most 1.08'],
+    ['the rate of a filled vault', GROWTH, FILLED, RATE, POSTGRES, 100, [80, 79], 'at least 0.8'],
   ] as const)(
     'has %s, bold beyond its aim',
     (_, section, row, column, other, base, [good, bad], aim) => {
@@ -83,30 +59,9 @@ describe('the summary of a benchmark', () => {
   );
 
   test.each([
-    [
-      'the longest of all rounds for the event loop',
-      BULK.title,
-      POSTGRES,
-      LONGEST,
-      [12, 51, 13],
-      '**51.0**',
-    ],
-    [
-      'the median of bulk, in values',
-      BULK.title,
-      POSTGRES,
-      'values/s',
-      [79_800, 80_100, 90_000],
-      '80,100',
-    ],
-    [
-      'the median of a start',
-      START.section,
-      START.row,
-      START.column,
-      [1_400, 1_499, 3_000],
-      '1,499',
-    ],
+    ['the longest of all rounds', BULK.title, POSTGRES, LONGEST, [12, 51, 13], '**51.0**'],
+    ['the median of bulk', BULK.title, POSTGRES, 'values/s', [79_800, 80_100, 90_000], '80,100'],
+    ['the median of a start', ...OF_START, [1_400, 1_499, 3_000], '1,499'],
     ['memory of a filled vault', SIZES, FILLED, MORE_RSS, [65], '**65.0**'],
   ] as const)('has %s', (_, section, row, column, figures, shown) => {
     expect(summaryOf([section, row, column, ...figures])[0]).toContain(` | – | ${shown} | – | at `);

@@ -70,7 +70,7 @@ const ROWS: Record<string, readonly number[]> = {
     constant('kek/clouds.ts', 'totalMs'),
   ],
   'start of the embedded database': [embedded('START_TIMEOUT_MS')],
-  'line of a required audit log': [constant('audit/audit-log.ts', 'PATIENCE_MS')],
+  'line of a required audit log': [constant('audit/audit-log.ts', 'TIMEOUT_MS')],
   'requests under way after draining': [
     constant('process/public-listener.ts', 'FINISH_TIMEOUT_MS'),
   ],

@@ -240,8 +240,7 @@ export class VaultClient {
   ): Promise<Results> {
     const { texts, view } = question;
     if (this.#isFull(texts.length)) throw new CallerError('overloaded', '', 1);
-    if (areDistinct(texts))
-      return this.#askDistinct(question, weigh, deadlineMs);
+    if (areDistinct(texts)) return this.#askDistinct(question, weigh, deadlineMs);
     const keys = view === null ? texts : texts.map((text, i) => view.marks[i] + text);
     const indexes = new Map(keys.map((key, i) => [key, i]));
     const asked = withTexts(question, [...indexes.values()]);
