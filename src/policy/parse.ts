@@ -41,8 +41,8 @@ export interface ParsedPolicy {
 
 /**
  * Reads a YAML 1.2 or JSON document. Finds all mistakes at once.
- * @param isStored whether it is a version already: those from before `elsewhere` was required say
- * `pass` by saying nothing
+ * @param isStored whether it is a version already. Those of older programs may say `spelling` for
+ * `normalize`, and without `elsewhere` they mean `pass`.
  */
 export function parsePolicy(text: string, isStored = false): ParsedPolicy {
   const document = new PolicyDocument();
@@ -153,7 +153,7 @@ class PolicyParser {
         at,
         'the name of a kind is a letter a to z, then at most 31 of a to z, 0 to 9 and _',
       );
-    const entries = this.#entries(value, `the kind ${name}`);
+    const entries = this.#entries(value, `the kind ${name}`).map((one) => this.#renamed(one));
     const shape = this.#shapeOf(
       entries.find((one) => one.name === 'shape'),
       at,
@@ -171,6 +171,14 @@ class PolicyParser {
     for (const text of kindWarnings(settings))
       this.warnings.push({ ...this.#document.placeOf(at), text: `the kind ${name}: ${text}` });
     return settings;
+  }
+
+  /** Documents from before `spelling` was renamed load. A new one has one word for one thing. */
+  #renamed(option: Entry): Entry {
+    if (option.name !== 'spelling') return option;
+    if (!this.#isStored)
+      this.#document.add(option.at, 'spelling is called normalize now: write normalize');
+    return { ...option, name: 'normalize' };
   }
 
   #shapeOf(entry: Entry | undefined, at: number, name: string): Shape | undefined {

@@ -16,7 +16,7 @@ export function kindProblems(settings: KindSettings): KindProblem[] {
 }
 
 function* problems(settings: KindSettings): Generator<KindProblem> {
-  const { shape, keep, suffix, spelling, country } = settings;
+  const { shape, keep, suffix, normalize, country } = settings;
   const { keep_first: first, keep_last: last, begins_with: begin, check_digits: check } = settings;
   if (shape === 'date' && keep === 'year' && !suffix)
     yield {
@@ -33,13 +33,13 @@ function* problems(settings: KindSettings): Generator<KindProblem> {
     yield { field: 'begins_with', reason: 'must be digits with check_digits: luhn' };
   if (check === 'mod97' && !/^[A-Za-z]{0,2}$/.test(begin))
     yield { field: 'begins_with', reason: 'must be at most two letters with check_digits: mod97' };
-  const isPhone = spelling.includes('e164');
+  const isPhone = normalize.includes('e164');
   if (isPhone && (shape === 'email' || shape === 'date'))
     yield {
-      field: 'spelling',
+      field: 'normalize',
       reason: `e164 makes telephone numbers, which shape ${shape} refuses`,
     };
-  if (country !== null && !isPhone) yield { field: 'country', reason: 'is for spelling: e164' };
+  if (country !== null && !isPhone) yield { field: 'country', reason: 'is for normalize: e164' };
   if (country !== null && !isPhoneCountry(country))
     yield { field: 'country', reason: 'must be a country of ISO 3166-1 in two capitals, like US' };
 }

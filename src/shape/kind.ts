@@ -5,8 +5,8 @@ import { EmailForm } from './email.ts';
 import { type Form, isRefusal, type Refusal } from './form.ts';
 import type { KindSettings, MaskSettings, Shape } from './kind-settings.ts';
 import { maskOf } from './mask.ts';
+import { normalizerOf } from './normalize.ts';
 import { grow, olderShapeOf, SHAPED_CHARACTERS, shapeOf } from './shape.ts';
-import { spellerOf } from './spelling.ts';
 import { type ByteBlocks, type Drawn, type Draws, drawStem, firstAcceptable } from './token.ts';
 
 export { kindProblems, kindWarnings } from './kind-problems.ts';
@@ -16,7 +16,7 @@ export interface Kind {
   readonly settings: KindSettings;
   /** Whether `accept` takes up to 0.1 ms: too long for the event loop that serves HTTP. */
   readonly isSlow: boolean;
-  /** The uniform value (spelling applied), or why the kind refuses the text. */
+  /** The uniform value (normalized), or why the kind refuses the text. */
   accept(text: string): { readonly value: Value } | Refusal;
   /**
    * The first acceptable token from draw `from` on; undefined when no draw is left.
@@ -34,16 +34,16 @@ export function kindOf(settings: KindSettings): Kind {
 }
 
 function compiled(settings: KindSettings, form: Form<unknown>): Kind {
-  const spell = spellerOf(settings);
+  const normalized = normalizerOf(settings);
   const hasFixedLength = settings.shape === 'uuid' || settings.shape === 'word';
   const grows = settings.suffix && !hasFixedLength;
   const mayBeCard = settings.check_digits === 'luhn';
   return {
     settings,
-    isSlow: settings.spelling.includes('e164'),
+    isSlow: settings.normalize.includes('e164'),
     mask: maskOf(settings),
     accept(text) {
-      const value = spell(text);
+      const value = normalized(text);
       if (typeof value !== 'string') return value;
       const plan = form === TEXT || form.plan(value);
       return isRefusal(plan) ? plan : { value: value as Value };
@@ -71,7 +71,7 @@ export function defaultKind(name: string, shape: Shape): KindSettings {
     check_digits: 'none',
     length: 10,
     suffix: true,
-    spelling: [],
+    normalize: [],
     country: null,
     tokens: null,
     time_to_live_s: null,

@@ -26,7 +26,7 @@ const POLICY = `
 version: 1
 kinds:
   card: { shape: digits, keep_last: 4, suffix: false }
-  mail: { shape: email, keep: domain, spelling: [trim, lower_case] }
+  mail: { shape: email, keep: domain, normalize: [trim, lower_case] }
 fields: { "cards[*]": card, "mails[*]": mail, "texts[*]": text }
 elsewhere: pass
 `;

@@ -314,7 +314,7 @@ export const HTTP: readonly Mutant[] = [
   {
     id: 'slow-kind',
     file: 'shape/kind.ts',
-    old: "isSlow: settings.spelling.includes('e164'),",
+    old: "isSlow: settings.normalize.includes('e164'),",
     new: 'isSlow: false,',
     promise: 'Telephone numbers do not hold the thread that serves HTTP.',
     tests: ['policy/service.test.ts'],

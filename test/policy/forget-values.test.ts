@@ -33,7 +33,7 @@ ${FIELDS}
 const SECOND = `version: 1
 kinds:
   card: { shape: digits, keep_last: 2 }
-  mail: { shape: email, spelling: [trim, lower_case] }
+  mail: { shape: email, normalize: [trim, lower_case] }
   code: { shape: digits, tokens: random }
 ${FIELDS.replace('nick: nick', 'nick: text')}
 `;

@@ -19,8 +19,8 @@ const SPY = pathToFileURL(join(import.meta.dirname, '../support/reserved.mjs')).
 const POLICY = `
 version: 1
 kinds:
-  mail: { shape: email, spelling: [trim, lower_case] }
-  phone: { shape: digits, spelling: [e164], country: US }
+  mail: { shape: email, normalize: [trim, lower_case] }
+  phone: { shape: digits, normalize: [e164], country: US }
   person: { shape: word }
 fields:
   email: mail

@@ -17,9 +17,9 @@ const POLICY = `
 version: 1
 kinds:
   card: { shape: digits, keep_last: 4, suffix: false, mask: { show: ends, last: 4 } }
-  mail: { shape: email, keep: domain, spelling: [trim, lower_case], tokens: deterministic }
+  mail: { shape: email, keep: domain, normalize: [trim, lower_case], tokens: deterministic }
   note: { shape: word, tokens: random }
-  phone: { shape: digits, spelling: [e164], country: US }
+  phone: { shape: digits, normalize: [e164], country: US }
 fields:
   customer.email: mail
   customer["full name"]: text

@@ -11,7 +11,7 @@ test.each(SHAPES)('the defaults of %s have no problem and no warning', (shape) =
   const settings = defaultKind('one', shape);
   expect(kindProblems(settings)).toEqual([]);
   expect(kindWarnings(settings)).toEqual([]);
-  expect(settings).toMatchObject({ name: 'one', shape, suffix: true, length: 10, spelling: [] });
+  expect(settings).toMatchObject({ name: 'one', shape, suffix: true, length: 10, normalize: [] });
 });
 
 describe('check refuses', () => {
@@ -23,11 +23,11 @@ describe('check refuses', () => {
     ['digits', { begins_with: 'X', check_digits: 'luhn' }, 'begins_with'],
     ['digits', { begins_with: 'X1', check_digits: 'mod97' }, 'begins_with'],
     ['digits', { begins_with: 'XYZ', check_digits: 'mod97' }, 'begins_with'],
-    ['email', { spelling: ['e164'] }, 'spelling'],
-    ['date', { spelling: ['e164'] }, 'spelling'],
+    ['email', { normalize: ['e164'] }, 'normalize'],
+    ['date', { normalize: ['e164'] }, 'normalize'],
     ['digits', { country: 'US' }, 'country'],
-    ['digits', { country: 'us', spelling: ['e164'] }, 'country'],
-    ['digits', { country: 'ZZ', spelling: ['e164'] }, 'country'],
+    ['digits', { country: 'us', normalize: ['e164'] }, 'country'],
+    ['digits', { country: 'ZZ', normalize: ['e164'] }, 'country'],
   ])('%s with %j, at %s', (shape, settings, field) => {
     expect(problems(shape, settings)).toEqual([field]);
   });
@@ -38,8 +38,8 @@ describe('check allows', () => {
     ['digits', { keep_first: 7, keep_last: 4, check_digits: 'luhn' }],
     ['digits', { begins_with: '12345678901' }],
     ['digits', { begins_with: 'XX', check_digits: 'mod97' }],
-    ['digits', { spelling: ['e164'], country: 'US' }],
-    ['text', { spelling: ['trim', 'lower_case', 'e164'] }],
+    ['digits', { normalize: ['e164'], country: 'US' }],
+    ['text', { normalize: ['trim', 'lower_case', 'e164'] }],
   ])('%s with %j', (shape, settings) => {
     expect(problems(shape, settings)).toEqual([]);
   });
@@ -62,8 +62,8 @@ describe('check warns where a token could be real', () => {
   });
 });
 
-describe('spelling', () => {
-  const spelled = (settings: Partial<KindSettings>, text: string, shape: Shape = 'text') => {
+describe('normalize', () => {
+  const normalized = (settings: Partial<KindSettings>, text: string, shape: Shape = 'text') => {
     const accepted = kindOf(kindSettings(shape, settings)).accept(text);
     return 'reason' in accepted ? accepted.reason : accepted.value;
   };
@@ -74,23 +74,23 @@ describe('spelling', () => {
     );
     expect(space).toHaveLength(25);
     const text = `${space.join('')}a ${space.join('')} b${space.join('')}`;
-    expect(spelled({ spelling: ['trim'] }, text)).toBe(text.slice(25, -25));
-    expect(spelled({ spelling: ['trim'] }, '\u200b\ufeffa')).toBe('\u200b\ufeffa');
+    expect(normalized({ normalize: ['trim'] }, text)).toBe(text.slice(25, -25));
+    expect(normalized({ normalize: ['trim'] }, '\u200b\ufeffa')).toBe('\u200b\ufeffa');
   });
 
   test('lower case is the same in every country', () => {
-    const spelling = ['lower_case'] as const;
-    expect(spelled({ spelling }, 'TITLE ΌΔΟΣ ẞ')).toBe('title όδος ß');
-    expect(spelled({ spelling }, 'İ')).toBe('i\u0307');
+    const normalize = ['lower_case'] as const;
+    expect(normalized({ normalize }, 'TITLE ΌΔΟΣ ẞ')).toBe('title όδος ß');
+    expect(normalized({ normalize }, 'İ')).toBe('i\u0307');
   });
 
   test('a value that grows beyond 64 KiB is refused', () => {
-    const spelling = ['lower_case'] as const;
+    const normalize = ['lower_case'] as const;
     const reason = 'has more than 65536 bytes when it is in lower case';
     // Two bytes in UTF-8 become three.
-    expect(spelled({ spelling }, 'Ⱥ'.repeat(21_846))).toBe(reason);
-    expect(spelled({ spelling }, 'Ⱥ'.repeat(21_845))).toBe('ⱥ'.repeat(21_845));
-    expect(spelled({ spelling }, 'A'.repeat(65_536))).toBe('a'.repeat(65_536));
+    expect(normalized({ normalize }, 'Ⱥ'.repeat(21_846))).toBe(reason);
+    expect(normalized({ normalize }, 'Ⱥ'.repeat(21_845))).toBe('ⱥ'.repeat(21_845));
+    expect(normalized({ normalize }, 'A'.repeat(65_536))).toBe('a'.repeat(65_536));
   });
 
   test.each([
@@ -107,16 +107,16 @@ describe('spelling', () => {
     ['0711 123456 ext. 5', 'DE', 'has an extension, which E.164 cannot have'],
     ['', 'DE', 'is not a telephone number of DE, or with +'],
   ])('e164 of %j in %s is %s', (text, country, expected) => {
-    expect(spelled({ spelling: ['trim', 'e164'], country }, text, 'digits')).toBe(expected);
+    expect(normalized({ normalize: ['trim', 'e164'], country }, text, 'digits')).toBe(expected);
   });
 
-  test('what is spelled alike has one value', () => {
-    const settings = { spelling: ['trim', 'lower_case'] as const };
+  test('what is normalized alike has one value', () => {
+    const settings = { normalize: ['trim', 'lower_case'] as const };
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
-        const value = spelled(settings, text);
-        expect(spelled(settings, ` ${text}\t`)).toBe(value);
-        expect(spelled(settings, value)).toBe(value);
+        const value = normalized(settings, text);
+        expect(normalized(settings, ` ${text}\t`)).toBe(value);
+        expect(normalized(settings, value)).toBe(value);
       }),
     );
   });

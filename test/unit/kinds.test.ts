@@ -118,7 +118,7 @@ describe('the made customers', () => {
     [
       'phone',
       'digits',
-      { spelling: ['e164'] },
+      { normalize: ['e164'] },
       long,
       { 'is not a telephone number with + and country code': SHORT_PHONES },
     ],

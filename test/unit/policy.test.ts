@@ -12,7 +12,7 @@ kinds:
   card: { shape: digits, keep_last: 4, check_digits: none, mask: { show: ends, last: 2 } }
   note:
     shape: text
-    spelling: [trim, lower_case]
+    normalize: [trim, lower_case]
     tokens: random
     time_to_live_s: 86400
 fields:
@@ -55,7 +55,7 @@ describe('a policy', () => {
       mask: { show: 'ends', first: 0, last: 2 },
     });
     expect(note).toMatchObject({
-      spelling: ['trim', 'lower_case'],
+      normalize: ['trim', 'lower_case'],
       tokens: 'random',
       time_to_live_s: 86_400,
     });
@@ -80,7 +80,7 @@ describe('a policy', () => {
         card: { shape: 'digits', keep_last: 4, mask: { show: 'ends', last: 2 } },
         note: {
           shape: 'text',
-          spelling: ['trim', 'lower_case'],
+          normalize: ['trim', 'lower_case'],
           tokens: 'random',
           time_to_live_s: 86_400,
         },
@@ -114,6 +114,16 @@ describe('a policy', () => {
     const seen = (name: string) => rightOf(policy, { client_id: 'id', name }, 'text');
     expect(['__proto__', 'constructor', 'other'].map(seen)).toEqual(['masked', 'none', 'none']);
   });
+});
+
+test('spelling, the old name of normalize, loads from the vault only, and is the same kind', () => {
+  const old = FULL.replace('normalize', 'spelling');
+  const { policy, mistakes } = parsePolicy(old, true);
+  expect([policy, mistakes]).toEqual([parsed(FULL), []]);
+  expect(changesOf(policy, parsed(FULL))).toEqual([]);
+  expect(mistakesOf(old)).toEqual(['7:5: spelling is called normalize now: write normalize']);
+  const both = parsePolicy(FULL.replace(/normalize.*/, '$&\n    spelling: [trm]'), true);
+  expect(both.mistakes[0]?.text).toMatch(/^normalize: trm \(did you mean trim\?\)/);
 });
 
 describe('the right of a client to a kind', () => {
@@ -166,9 +176,9 @@ kinds:
   card: { shape: text }
   text: { shape: text }
   none: {}
-  mail: { shape: email, suffix: yes, country: de, spelling: trim, mask: ends }
-  list: { shape: text, spelling: [trim, trim], tokens: 5, mask: { show: ends } }
-  bad: { shape: text, spelling: [trm], mask: { show: nothing, last: 4 }, time_to_live_s: 0.5 }
+  mail: { shape: email, suffix: yes, country: de, normalize: trim, mask: ends }
+  list: { shape: text, normalize: [trim, trim], tokens: 5, mask: { show: ends } }
+  bad: { shape: text, normalize: [trm], mask: { show: nothing, last: 4 }, time_to_live_s: 0.5 }
 feilds: {}
 fields:
   a: email
@@ -185,8 +195,8 @@ rights: { support: { crad: masked, card: mask }, ops: full }
       '3:3: a name must be text: write it in quotes: "5"',
       '4:3: the name of a kind is a letter a to z, then at most 31 of a to z, 0 to 9 and _',
       '4:18: shape: digit (did you mean digits?) is not known: choose text, email, digits, date, uuid, word',
-      '4:25: keep_lst (did you mean keep_last?) is not known: choose suffix, spelling, country, tokens, time_to_live_s, mask, keep, keep_first, keep_last, begins_with, check_digits, length',
-      '7:5: kep_last (did you mean keep_last?) is not known: choose shape, keep_first, keep_last, begins_with, check_digits, suffix, spelling, country, tokens, time_to_live_s, mask',
+      '4:25: keep_lst (did you mean keep_last?) is not known: choose suffix, normalize, country, tokens, time_to_live_s, mask, keep, keep_first, keep_last, begins_with, check_digits, length',
+      '7:5: kep_last (did you mean keep_last?) is not known: choose shape, keep_first, keep_last, begins_with, check_digits, suffix, normalize, country, tokens, time_to_live_s, mask',
       '8:5: keep is an option of the shape email, date, not of digits: leave it out',
       '9:18: begins_with must be text: write it in quotes: "09"',
       '10:17: keep_first must be a whole number, 0 to 11',
@@ -197,14 +207,14 @@ rights: { support: { crad: masked, card: mask }, ops: full }
       '14:9: the kind none is empty: leave it out, or write what belongs there',
       '15:33: suffix must be true or false',
       '15:47: country must be a country such as DE (ISO 3166-1 alpha-2)',
-      '15:61: spelling must be a list, such as [trim]',
-      '15:73: mask must be what it shows, such as { show: domain }',
-      '16:34: spelling must be a list of different words',
-      '16:56: tokens must be one of deterministic, random',
-      '16:65: mask must be an end that it shows: add first or last, a number',
-      '17:34: spelling: trm (did you mean trim?) is not known: choose trim, lower_case, e164',
-      '17:63: last goes with show: ends only: leave it out',
-      '17:90: time_to_live_s must be a whole number, 1 to 864000000',
+      '15:62: normalize must be a list, such as [trim]',
+      '15:74: mask must be what it shows, such as { show: domain }',
+      '16:35: normalize must be a list of different words',
+      '16:57: tokens must be one of deterministic, random',
+      '16:66: mask must be an end that it shows: add first or last, a number',
+      '17:35: normalize: trm (did you mean trim?) is not known: choose trim, lower_case, e164',
+      '17:64: last goes with show: ends only: leave it out',
+      '17:91: time_to_live_s must be a whole number, 1 to 864000000',
       '18:1: feilds (did you mean fields?) is not known: choose version, kinds, fields, elsewhere, rights',
       `19:1: ${NEEDS_ELSEWHERE}`,
       '21:3: fields names a and something inside it: name one of them',
@@ -311,8 +321,8 @@ rights: { support: { crad: masked, card: mask }, ops: full }
     expect(mistakesOf(kinds('shape: digits, keep_first: 6, keep_last: 6'))).toEqual([
       '3:40: the kind one: keep_last leaves more than 11 digits as they are',
     ]);
-    expect(mistakesOf(kinds('shape: text, spelling: [e164], country: XX'))).toEqual([
-      '3:41: the kind one: country must be a country of ISO 3166-1 in two capitals, like US',
+    expect(mistakesOf(kinds('shape: text, normalize: [e164], country: XX'))).toEqual([
+      '3:42: the kind one: country must be a country of ISO 3166-1 in two capitals, like US',
     ]);
     const { policy, warnings } = parsePolicy(kinds('shape: digits, suffix: false'));
     expect(policy?.kinds.at(-1)).toMatchObject({ name: 'one', suffix: false });
@@ -388,7 +398,7 @@ describe('the changes from one policy to the next', () => {
       [
         'kind note',
         null,
-        'text, spelling trim and lower_case, tokens random, time_to_live_s 86400',
+        'text, normalize trim and lower_case, tokens random, time_to_live_s 86400',
       ],
       ['field customer.email', null, 'email'],
       ['field cards[*].number', null, 'card'],
@@ -423,7 +433,7 @@ describe('the changes from one policy to the next', () => {
       ['kind card', 'digits, keep_last 4, mask ends first 0 last 2', null],
       [
         'kind note',
-        'text, spelling trim and lower_case, tokens random, time_to_live_s 86400',
+        'text, normalize trim and lower_case, tokens random, time_to_live_s 86400',
         null,
       ],
     ]);

@@ -1,6 +1,6 @@
 import type { Refusal } from './form.ts';
 import type { KindSettings } from './kind-settings.ts';
-import { e164Speller } from './phone.ts';
+import { e164Normalizer } from './phone.ts';
 
 /** A value has at most so many bytes of UTF-8 (`Value` in types.ts). */
 const MAX_VALUE_BYTES = 65_536;
@@ -8,12 +8,15 @@ const MAX_VALUE_BYTES = 65_536;
 const MAX_BYTES_A_UNIT = 3;
 const WHITE_SPACE = /\p{White_Space}/u;
 
-/** Spells texts uniformly: trims, then lower case, then E.164, as far as the kind asks for it. */
-export function spellerOf({ spelling, country }: KindSettings): (text: string) => string | Refusal {
-  if (spelling.length === 0) return (text) => text;
-  const trims = spelling.includes('trim');
-  const lowers = spelling.includes('lower_case');
-  const e164 = spelling.includes('e164') ? e164Speller(country) : (text: string) => text;
+/** Makes texts uniform: trims, then lower case, then E.164, as far as the kind asks for it. */
+export function normalizerOf({
+  normalize,
+  country,
+}: KindSettings): (text: string) => string | Refusal {
+  if (normalize.length === 0) return (text) => text;
+  const trims = normalize.includes('trim');
+  const lowers = normalize.includes('lower_case');
+  const e164 = normalize.includes('e164') ? e164Normalizer(country) : (text: string) => text;
   return (text) => {
     const trimmed = trims ? trim(text) : text;
     const lowered = lowers ? trimmed.toLowerCase() : trimmed;
