@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
 import { License } from './access/license.ts';
 import { checkAuditFile } from './audit/audit-file.ts';
 import type { Config } from './config/config.ts';
@@ -25,11 +26,17 @@ import { VaultSizes } from './vault/vault-size.ts';
 
 /** How long a stop waits for a listener that is still opening. */
 const OPEN_TIMEOUT_MS = 3_000;
+/**
+ * V8 would keep four more threads busy to collect the little garbage of small requests: 4 % of the
+ * processor time of a tokenize.
+ */
+const ONE_COLLECTOR = '--no-parallel-scavenge';
 const REMINDER_LOOK_MS = 10_000;
 const REMINDER_INTERVAL_MS = 86_400_000;
 
 /** Runs the service: opens everything, listens, and ends on SIGTERM or SIGINT. */
 export async function serve(config: Config): Promise<void> {
+  setFlagsFromString(ONE_COLLECTOR);
   const signals = new Signals(config.DRAIN_DELAY_MS);
   try {
     await start(config, signals);

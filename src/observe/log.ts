@@ -56,7 +56,7 @@ export async function openLog(options: LogOptions): Promise<Log> {
   const textOf = options.isPretty ? await prettyText() : shownLines;
   const requestOf = options.isPretty
     ? requestForPeople
-    : (line: RequestLine) => shownLines(requestText(line));
+    : requestText;
   const logger = pino(
     {
       level: options.level,
@@ -110,7 +110,7 @@ function textOfCaller(caller: LoggedCaller | null): string {
   if (text === undefined) {
     const { client, api_key_id: apiKeyId } = caller;
     const ids = JSON.stringify({ client_id: client.client_id, api_key_id: apiKeyId });
-    text = `${ids.slice(1, -1)},`;
+    text = shownLines(`${ids.slice(1, -1)},`);
     callerTexts.set(caller, text);
   }
   return text;

@@ -18,7 +18,9 @@ export class RecentlyStored {
   }
 }
 
-const OPENED_SLOTS = 2 ** 16;
+const OPENED_SETS = 2 ** 14;
+/** In one slot a set, a third of 30,000 records would push each other out. */
+const SET_RECORDS = 4;
 /** Longer records are not kept, which bounds the cache to 12 MiB. */
 const MAX_SEALED_BYTES = 128;
 
@@ -28,17 +30,28 @@ const MAX_SEALED_BYTES = 128;
  * compared. It may forget any record.
  */
 export class RecentlyOpened {
-  readonly #records: (string | undefined)[] = new Array(OPENED_SLOTS).fill(undefined);
+  /** Of each set, the newest first. */
+  readonly #records: (string | undefined)[] = new Array(OPENED_SETS * SET_RECORDS).fill(undefined);
 
   has(record: SealedRecord): boolean {
-    const known = this.#records[word(record.token_fingerprint, 0) % OPENED_SLOTS];
-    return known !== undefined && known === bytesOf(record);
+    const bytes = bytesOf(record);
+    const first = setOf(record);
+    for (let at = first; at < first + SET_RECORDS; at++)
+      if (this.#records[at] === bytes) return true;
+    return false;
   }
 
   add(record: SealedRecord): void {
     if (record.sealed.length > MAX_SEALED_BYTES) return;
-    this.#records[word(record.token_fingerprint, 0) % OPENED_SLOTS] = bytesOf(record);
+    const first = setOf(record);
+    this.#records.copyWithin(first + 1, first, first + SET_RECORDS - 1);
+    this.#records[first] = bytesOf(record);
   }
+}
+
+/** The first place of the record's set. */
+function setOf(record: SealedRecord): number {
+  return (word(record.token_fingerprint, 0) % OPENED_SETS) * SET_RECORDS;
 }
 
 /** The whole record as latin1. A Buffer would keep the database's whole answer in memory. */

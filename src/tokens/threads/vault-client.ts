@@ -240,7 +240,7 @@ export class VaultClient {
   ): Promise<Results> {
     const { texts, view } = question;
     if (this.#isFull(texts.length)) throw new CallerError('overloaded', '', 1);
-    if (new Set<string>(texts).size === texts.length)
+    if (areDistinct(texts))
       return this.#askDistinct(question, weigh, deadlineMs);
     const keys = view === null ? texts : texts.map((text, i) => view.marks[i] + text);
     const indexes = new Map(keys.map((key, i) => [key, i]));
@@ -306,4 +306,12 @@ export class VaultClient {
     const pendingTexts = this.#first.pendingTexts + this.#second.pendingTexts;
     return pendingTexts + texts > MAX_PENDING_TEXTS || this.#pending.size >= MAX_PENDING_CALLS;
   }
+}
+
+/** Fewer texts are compared with each other, which costs less than a set. */
+const MANY_TEXTS = 8;
+
+function areDistinct(texts: readonly string[]): boolean {
+  if (texts.length < MANY_TEXTS) return texts.every((text, i) => texts.indexOf(text) === i);
+  return new Set(texts).size === texts.length;
 }
