@@ -54,9 +54,7 @@ export async function openLog(options: LogOptions): Promise<Log> {
     logger.warn({ lines }, 'standard output did not take lines of the log: they were dropped'),
   );
   const textOf = options.isPretty ? await prettyText() : shownLines;
-  const requestOf = options.isPretty
-    ? requestForPeople
-    : requestText;
+  const requestOf = options.isPretty ? requestForPeople : requestText;
   const logger = pino(
     {
       level: options.level,

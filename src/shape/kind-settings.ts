@@ -9,7 +9,7 @@ export const NORMALIZATIONS = ['trim', 'lower_case', 'e164'] as const;
 type Normalization = (typeof NORMALIZATIONS)[number];
 
 export const CHECK_DIGITS = ['none', 'luhn', 'mod97'] as const;
-type CheckDigits = (typeof CHECK_DIGITS)[number];
+export type CheckDigits = (typeof CHECK_DIGITS)[number];
 
 /** Most digits that are kept: fewer than any card number has, which no draw could avoid. */
 export const MAX_FIXED = 11;

@@ -1,15 +1,21 @@
 import type { Value } from '../types.ts';
-import { DateForm } from './date.ts';
-import { DigitsForm } from './digits.ts';
-import { EmailForm } from './email.ts';
-import { type Form, isRefusal, type Refusal } from './form.ts';
+import { dateForm } from './date.ts';
+import { digitsForm } from './digits.ts';
+import { emailForm } from './email.ts';
 import type { KindSettings, MaskSettings, Shape } from './kind-settings.ts';
 import { maskOf } from './mask.ts';
 import { normalizerOf } from './normalize.ts';
 import { grow, olderShapeOf, SHAPED_CHARACTERS, shapeOf } from './shape.ts';
-import { type ByteBlocks, type Drawn, type Draws, drawStem, firstAcceptable } from './token.ts';
-
-export { kindProblems, kindWarnings } from './kind-problems.ts';
+import {
+  type ByteBlocks,
+  type Drawn,
+  type Draws,
+  drawStem,
+  type Form,
+  firstAcceptable,
+  isRefusal,
+  type Refusal,
+} from './token.ts';
 
 /** A class of data, ready to draw tokens and to mask values. Pure. */
 export interface Kind {
@@ -94,15 +100,15 @@ function formOf(settings: KindSettings): Form<unknown> {
     case 'text':
       return settings.suffix ? TEXT : exactText(settings.name);
     case 'email':
-      return new EmailForm(settings);
+      return emailForm(settings);
     case 'digits':
-      return new DigitsForm(settings);
+      return digitsForm(settings);
     case 'date':
-      return new DateForm(settings);
+      return dateForm(settings);
     case 'uuid':
-      return UUID;
+      return opaque(drawUuid);
     case 'word':
-      return wordForm(settings.length);
+      return opaque((blocks) => drawStem('a'.repeat(settings.length), blocks));
   }
 }
 
@@ -129,10 +135,10 @@ function exactText(name: string): Form<string> {
   };
 }
 
-const UUID: Form<undefined> = {
-  plan: (value) => tooLong(value),
-  stem: (_, _extra, blocks) => drawUuid(blocks),
-};
+/** Tokens that tell nothing of their values. */
+function opaque(drawn: (blocks: ByteBlocks) => string): Form<undefined> {
+  return { plan: tooLong, stem: (_, _extra, blocks) => drawn(blocks) };
+}
 
 const uuid = Buffer.alloc(16);
 
@@ -144,14 +150,6 @@ function drawUuid(blocks: ByteBlocks): string {
   const hex = uuid.toString('hex');
   const middle = `${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}`;
   return `${hex.slice(0, 8)}-${middle}-${hex.slice(20)}`;
-}
-
-function wordForm(length: number): Form<string> {
-  const shape = 'a'.repeat(length);
-  return {
-    plan: (value) => tooLong(value) ?? shape,
-    stem: (_, _extra, blocks) => drawStem(shape, blocks),
-  };
 }
 
 /** Only the length of a `text` token with suffix can tell that its value is longer. */

@@ -1,10 +1,9 @@
-import type { Refusal } from './form.ts';
+import { MAX_VALUE_BYTES } from '../types.ts';
 import type { KindSettings } from './kind-settings.ts';
 import { e164Normalizer } from './phone.ts';
+import type { Refusal } from './token.ts';
 
-/** A value has at most so many bytes of UTF-8 (`Value` in types.ts). */
-const MAX_VALUE_BYTES = 65_536;
-/** Of UTF-8, for a UTF-16 unit. */
+/** A UTF-16 unit needs at most so many bytes of UTF-8. */
 const MAX_BYTES_A_UNIT = 3;
 const WHITE_SPACE = /\p{White_Space}/u;
 

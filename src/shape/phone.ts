@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import type { CountryCode } from 'libphonenumber-js/min';
-import type { Refusal } from './form.ts';
+import type { Refusal } from './token.ts';
 
 type Library = typeof import('libphonenumber-js/min');
 

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { Keyring } from '../../src/crypto/keyring.ts';
 import { scopeOf } from '../../src/crypto/scope.ts';
-import { defaultKind, kindProblems } from '../../src/shape/kind.ts';
+import { defaultKind } from '../../src/shape/kind.ts';
+import { kindProblems } from '../../src/shape/kind-problems.ts';
 import {
   CHECK_DIGITS,
   type KindSettings,

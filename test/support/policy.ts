@@ -24,40 +24,18 @@ export interface DataAnswer {
 
 type More = Readonly<Record<string, string>>;
 
-/** A service under a policy, with clients that have names. */
-export interface Governed {
-  readonly service: OpsService;
-  /**
-   * Sends `{"data": data}`; a string is the JSON text of data. Without data: a GET.
-   * @param who the name of a client, or an API key
-   */
-  send(
-    to: string,
-    data: unknown,
-    who?: string,
-    more?: More,
-    service?: { readonly url: string },
-  ): Promise<DataAnswer>;
-  /** API keys by name. `app` may do everything. */
-  readonly keys: Record<string, string>;
-  /** Adds a version without the command, which would check it. Does not wait. */
-  insert(document: string): Promise<number>;
-  /** As insert, and waits until the version is in force. */
-  apply(document: string): Promise<void>;
-}
-
 const ALL = ['--can', 'tokenize,detokenize,lookup'];
 
 /**
- * Serves a vault under a policy, for all tests of a block.
- * @param clients the options of others than `app`, by name
+ * Serves a vault under a policy, for all tests of a block. The client `app` may do everything.
+ * @param clients the options of other clients, by name
  */
 export function governed(
   document: string | undefined,
   clients: Readonly<Record<string, readonly string[]>> = {},
   env: Record<string, string> | ((place: Place) => Record<string, string>) = {},
   makePlace = usualPlace,
-): Governed {
+) {
   const keys: Record<string, string> = {};
   const at = servedOps(async () => {
     const place = await makePlace();
@@ -67,6 +45,7 @@ export function governed(
     if (document !== undefined) await applied(started, document);
     return { ...started, api_key: keys.app! };
   });
+  /** Adds a version without the command, which would check it. Does not wait. */
   async function insert(text: string, { place } = at.service): Promise<number> {
     const next = 'select coalesce(max(version), 0) + 1, $1 from standin.policies returning version';
     const [row] = await sql(place, `insert into standin.policies (version, document) ${next}`, [
@@ -82,6 +61,10 @@ export function governed(
     };
     await until(isInForce, `version ${version} of the policy in force`);
   }
+  /**
+   * Sends `{"data": data}`; a string is the JSON text of data. Without data: a GET.
+   * @param who the name of a client, or an API key
+   */
   async function send(
     to: string,
     data: unknown,
@@ -111,10 +94,12 @@ export function governed(
     get service() {
       return at.service;
     },
+    /** API keys by name. */
     keys,
     send,
     insert,
-    apply: (text) => applied(at.service, text),
+    /** As insert, and waits until the version is in force. */
+    apply: (text: string) => applied(at.service, text),
   };
 }
 

@@ -91,7 +91,7 @@ test('a million stems fit the shape of any value', () => {
   fc.assert(fc.property(values, (value) => stems(shapeOf(value)) >= MIN_STEMS));
 });
 
-describe('grow', () => {
+describe('a shape that grows', () => {
   test.each([
     ['adds to the last drawn run', 'aaa-00!', 2, 'aaa-0000!'],
     ['adds to the local part of an e-mail', 'aa@aa.aa', 3, 'aaaaa@aa.aa'],
@@ -112,16 +112,12 @@ describe('grow', () => {
   });
 });
 
-describe('any value', () => {
+describe('a shape', () => {
   test('has a space for a tab and for every space of Unicode, for nothing else', () => {
     const units = Array.from({ length: 0x1_0000 }, (_, unit) => String.fromCharCode(unit));
     const spaces = units.filter((unit) => shapeOf(`abcde${unit}f`).includes(' '));
     expect(spaces).toEqual(units.filter((unit) => /[\t\p{Zs}]/u.test(unit)));
     expect(spaces.length).toBe(18);
-  });
-
-  test('has a shape in printable ASCII without a space at an edge', () => {
-    fc.assert(fc.property(values, (value) => /^[!-~]([ -~]*[!-~])?$/.test(shapeOf(value))));
   });
 
   test('keeps its length in characters once the floor is reached', () => {
@@ -133,28 +129,4 @@ describe('any value', () => {
       }),
     );
   });
-
-  test('has the shape that the rules say, told another way', () => {
-    fc.assert(
-      fc.property(values, (value) => {
-        const head = [...value].slice(0, SHAPED_CHARACTERS).join('');
-        const expected = shapeByRegExp(head);
-        fc.pre(stems(expected) >= MIN_STEMS);
-        expect(shapeOf(value)).toBe(expected);
-      }),
-    );
-  });
 });
-
-function shapeByRegExp(head: string): string {
-  const email = /^([^@\t\p{Zs}]+)@([^@\t\p{Zs}]+)\.([^@.\t\p{Zs}]+)$/u.exec(head);
-  if (email !== null) {
-    const [local, domain, top] = email.slice(1).map((part) => 'a'.repeat([...part].length));
-    return `${local}@${domain}.${top}`;
-  }
-  return head
-    .replace(/[\t\p{Zs}]/gu, ' ')
-    .replace(/^ +| +$/g, (spaces) => 'a'.repeat(spaces.length))
-    .replace(/[A-Za-z]|[^ -~]/gu, 'a')
-    .replace(/\d/g, '0');
-}

@@ -43,7 +43,7 @@ test.each([
   ['hello', ['hello', 'hello', 'jelly'], 2],
   // Only a value that is longer than its stem can be the whole token.
   [`${'b'.repeat(256)}_tok`, ['b'.repeat(256), 'c'.repeat(256)], 1],
-])('a token is never the value itself: %.9s', (value, stems, last) => {
+])('a token is never the value itself: %s', (value, stems, last) => {
   const token = `${stems.at(-1)}_tok`;
   expect(draw(value, drawing(...stems))).toEqual({ token, draw: last });
 });
