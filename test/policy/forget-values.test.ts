@@ -17,11 +17,11 @@ kinds:
   code: { shape: digits }
 ${FIELDS}
 `;
-/** No nick, another token of card, another spelling of mail, and code is random. */
+/** No nick, another token of card, mail normalized (in an old word), and code is random. */
 const SECOND = `version: 1
 kinds:
   card: { shape: digits, keep_last: 2 }
-  mail: { shape: email, normalize: [trim, lower_case] }
+  mail: { shape: email, spelling: [trim, lower_case] }
   code: { shape: digits, tokens: random }
 ${FIELDS.replace('nick: nick', 'nick: text')}
 `;

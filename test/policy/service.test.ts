@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, inject, test } from 'vitest';
 import { governed } from '../support/policy.ts';
-import { samples } from '../support/samples.ts';
 import {
   createClient,
   kinds,
@@ -13,12 +12,6 @@ import {
 } from '../support/service.ts';
 import { sql } from '../support/vault.ts';
 
-/** The kinds of every column with personal data of the samples. */
-const COLUMNS = {
-  ...{ full_name: 'text', first_name: 'text', last_name: 'text', postal_code: 'text' },
-  ...{ company: 'word', email: 'email', address: 'place', district: 'place' },
-  ...{ phone: 'text', fax: 'fax' },
-};
 const POLICY = `
 version: 1
 kinds:
@@ -28,8 +21,6 @@ kinds:
   phone: { shape: digits, normalize: [e164], country: US }
   nick: { shape: text, mask: { show: ends, last: 2 } }
   brief: { shape: text, time_to_live_s: 60 }
-  fax: { shape: digits, keep_last: 2 }
-  place: { shape: word }
 fields:
   customer.email: mail
   customer["full name"]: text
@@ -40,9 +31,6 @@ fields:
   phones[*]: phone
   nick: nick
   brief: brief
-${Object.entries(COLUMNS)
-  .map(([name, kind]) => `  rows[*].${name}: ${kind}\n`)
-  .join('')}
 elsewhere: pass
 rights:
   "*": { "*": full }
@@ -93,25 +81,6 @@ test('a whole record goes there and back, all else byte for byte', async () => {
   const back = RECORD.replace('" Ann.Lee@Example.COM "', '"ann.lee@example.com"');
   expect((await send('detokenize', tokens)).data).toBe(back.replace('\\u00c9', 'É'));
 });
-
-test.each(samples)('all rows of the sample $name go there and back, byte for byte', async (one) => {
-  expect(one.rows.length).toBeGreaterThan(50);
-  for (let from = 0; from < one.rows.length; from += 50) {
-    const rows = one.rows.slice(from, from + 50);
-    const data = `{ "rows" : [\n${rows.map(recordText).join(',\n')}\n], "page": ${from}.00 }`;
-    const tokens = await tokensOf(data);
-    for (const { email } of rows) expect(tokens).not.toContain(JSON.stringify(email));
-    expect((await send('detokenize', tokens)).data).toBe(data);
-  }
-});
-
-/** A number as id, null for an empty cell, and other values that are no strings. */
-function recordText({ customer_id: id, ...cells }: Record<string, string>): string {
-  const members = Object.entries(cells).map(
-    ([name, cell]) => `${JSON.stringify(name)}:${cell === '' ? 'null' : JSON.stringify(cell)}`,
-  );
-  return `{"id": 90071992547409930${id}, "active":true,${members.join(', ')}, "score":1.50}`;
-}
 
 test('a client gets masks and refusals by the kind of the record', async () => {
   const tokens = await tokensOf();
@@ -316,17 +285,17 @@ test('a look-up finds tokens, and stores nothing', async () => {
 });
 
 test.each([
-  ['{"customer":"Ann"}', 'data.customer: must be an object or null, not a string'],
-  ['{"customer":{"email":7}}', 'data.customer.email: must be a string or null, not a number'],
-  ['{"customer":{"email":{}}}', 'data.customer.email: must be a string or null, not an object'],
-  ['{"cards":{"number":"1"}}', 'data.cards: must be'],
-  ['{"cards":[{"number":"12 34"}]}', 'data.cards[0].number: has too few digits'],
-  ['{"cards":[{},{"number":true}]}', 'data.cards[1].number: must be a string or null, not a bool'],
-  ['{"born":"1985-02-30"}', 'data.born: '],
-  ['{"customer":{"email":"ann"}}', 'data.customer.email: is not an e-mail address'],
-  ['{"nick":"\\ud800"}', 'data.nick: must'],
-  [`{"nick":"${'x'.repeat(65_537)}"}`, 'data.nick: must'],
-])('%.40s is refused: nothing stays in clear by mistake', async (data, message) => {
+  ['data.customer: must be an object or null, not a string', '{"customer":"Ann"}'],
+  ['data.customer.email: must be a string or null, not a number', '{"customer":{"email":7}}'],
+  ['data.customer.email: must be a string or null, not an object', '{"customer":{"email":{}}}'],
+  ['data.cards: must be', '{"cards":{"number":"1"}}'],
+  ['data.cards[0].number: has too few digits', '{"cards":[{"number":"12 34"}]}'],
+  ['data.cards[1].number: must be a string or null, not a bool', '{"cards":[{},{"number":true}]}'],
+  ['data.born: ', '{"born":"1985-02-30"}'],
+  ['data.customer.email: is not an e-mail address', '{"customer":{"email":"ann"}}'],
+  ['data.nick: must', '{"nick":"\\ud800"}'],
+  ['data.nick: must', `{"nick":"${'x'.repeat(65_537)}"}`],
+])('%s: refused, so that nothing stays in clear by mistake', async (message, data) => {
   const { status, body } = await send('tokenize', data);
   expect([status, body.error]).toEqual([400, 'invalid_type']);
   expect(body.message).toContain(message);

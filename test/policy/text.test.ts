@@ -86,19 +86,15 @@ test('equal values have one token, whatever the order of spans', async () => {
 
 test('what a model makes of a token still stands for its value', async () => {
   const sent = await tokenized('Ann', { Ann: 'person' });
-  const spoken = `${sent.charAt(0).toUpperCase()}${sent.slice(1)}'s mail, ${sent.replace('_', '\\_')}`;
-  expect((await restored(spoken)).data.text).toBe("Ann's mail, Ann");
+  const capital = `${sent.charAt(0).toUpperCase()}${sent.slice(1)}`;
+  const spoken = `Dr.${capital}'s mail, x${sent.replace('_', '\\_')}`;
+  expect((await restored(spoken)).data.text).toBe("Dr.Ann's mail, xAnn");
 });
 
 test('tokens of other kinds are found when they have no space', async () => {
   const { email } = (await at.send('tokenize', { email: 'ann@example.com' })).body.data;
   const { data } = await restored(`Write to <${email}>.`);
   expect(data.text).toBe('Write to <ann@example.com>.');
-});
-
-test('a word or letters before a token stay', async () => {
-  const sent = await tokenized('Dr.Ann or xBo', { Ann: 'person', Bo: 'person' });
-  expect((await restored(sent)).data.text).toBe('Dr.Ann or xBo');
 });
 
 test('all bytes of a text come back, but those of known tokens', async () => {
@@ -198,45 +194,27 @@ test('a forgotten token stays, and costs nothing, whatever stands before it', as
   expect([await unknown(), await unknown()]).toEqual([200, 429]);
 });
 
-test('a stream in pieces, cut anywhere', async () => {
-  const text = 'Ann Lee wrote to Bo, and "Bo" answered Ann Lee.';
-  const sent = await tokenized(text, { 'Ann Lee': 'person', Bo: 'person' });
-  const whole = (await restored(sent)).data.text;
-  expect(whole).toContain('Ann Lee wrote to Bo');
-  for (const size of [1, 3, 7, 11]) {
-    let rest = '';
-    let got = '';
-    for (let from = 0; from < sent.length; from += size) {
-      const more = from + size < sent.length;
-      const { body } = await detokenize({ text: rest + sent.slice(from, from + size), more });
-      got += body.data.text;
-      rest = body.data.rest ?? '';
-    }
-    expect(got).toBe(whole);
-  }
-});
-
 const of = (kind: string) => ({ text: 'a', spans: [{ start: 0, end: 1, kind }] });
 const at60 = Array.from({ length: 51 }, (_, i) => person(i, i + 1));
-test.each<[string, unknown, string]>([
-  ['tokenize', { spans: [] }, 'data.text: must be a string'],
-  ['tokenize', { text: 'a' }, 'data.spans: must be a list'],
-  ['tokenize', { ...of('person'), kind: 'x' }, 'data: has a field that is none of text, spans'],
-  ['tokenize', { text: 'a', spans: ['x'] }, 'data.spans[0]: must be an object'],
-  ['tokenize', { text: 'a', spans: [person(0, 2)] }, 'end at most 1'],
-  ['tokenize', { text: '👩', spans: [person(0, 2)] }, 'end at most 1'],
-  ['tokenize', { text: 'a', spans: [person(0, 0)] }, 'data.spans[0]: start and end'],
-  ['tokenize', { text: 'a', spans: [person(0.5, 1)] }, 'data.spans[0]: start and end'],
-  ['tokenize', of('mail'), 'must be a kind of shape word'],
-  ['tokenize', of('bare'), 'must be a kind of shape word'],
-  ['tokenize', of('no'), 'has word, person, address, secret'],
-  ['tokenize', { text: 'a'.repeat(300), spans: [person(0, 300)] }, 'data.spans[0]: is longer'],
-  ['tokenize', { text: 'abc', spans: [person(1, 3), person(0, 2)] }, '[0]: overlaps data.spans[1]'],
-  ['tokenize', { text: 'a'.repeat(60), spans: at60 }, 'data.spans: has more than 50 spans'],
-  ['detokenize', { text: 7 }, 'data.text: must be a string'],
-  ['detokenize', { text: 'a', more: 'yes' }, 'data.more: must be true or false'],
-  ['detokenize', { text: 'a_tok '.repeat(51) }, 'data.text: may have more than 50 tokens'],
-])('text/%s refuses %.60j', async (to, data, message) => {
+test.each<[string, string, unknown]>([
+  ['tokenize', 'data.text: must be a string', { spans: [] }],
+  ['tokenize', 'data.spans: must be a list', { text: 'a' }],
+  ['tokenize', 'data: has a field that is none of text, spans', { ...of('person'), kind: 'x' }],
+  ['tokenize', 'data.spans[0]: must be an object', { text: 'a', spans: ['x'] }],
+  ['tokenize', 'end at most 1', { text: 'a', spans: [person(0, 2)] }],
+  ['tokenize', 'end at most 1', { text: '👩', spans: [person(0, 2)] }],
+  ['tokenize', 'data.spans[0]: start and end', { text: 'a', spans: [person(0, 0)] }],
+  ['tokenize', 'data.spans[0]: start and end', { text: 'a', spans: [person(0.5, 1)] }],
+  ['tokenize', 'must be a kind of shape word', of('mail')],
+  ['tokenize', 'must be a kind of shape word', of('bare')],
+  ['tokenize', 'has word, person, address, secret', of('no')],
+  ['tokenize', 'data.spans[0]: is longer', { text: 'a'.repeat(300), spans: [person(0, 300)] }],
+  ['tokenize', '[0]: overlaps data.spans[1]', { text: 'abc', spans: [person(1, 3), person(0, 2)] }],
+  ['tokenize', 'data.spans: has more than 50 spans', { text: 'a'.repeat(60), spans: at60 }],
+  ['detokenize', 'data.text: must be a string', { text: 7 }],
+  ['detokenize', 'data.more: must be true or false', { text: 'a', more: 'yes' }],
+  ['detokenize', 'data.text: may have more than 50 tokens', { text: 'a_tok '.repeat(51) }],
+])('text/%s: %s', async (to, message, data) => {
   const { status, body } = await at.send(`text/${to}`, data);
   expect([status, body.error]).toEqual([400, 'invalid_type']);
   expect(body.message).toContain(message);
