@@ -15,6 +15,7 @@ export function kindProblems(settings: KindSettings): KindProblem[] {
   const { shape, keep, suffix, normalize, country } = settings;
   const { keep_first: first, keep_last: last, begins_with: begin, check_digits: check } = settings;
   const isPhone = normalize.includes('e164');
+  const phones = `e164 makes telephone numbers, which shape ${shape} refuses`;
   const isUnknown = country !== null && !isPhoneCountry(country);
   const isYear = shape === 'date' && keep === 'year';
   const isTooLong = Math.max(first, begin.length) + last > MAX_FIXED;
@@ -24,7 +25,7 @@ export function kindProblems(settings: KindSettings): KindProblem[] {
     [begin !== '' && first > 0, 'begins_with', 'takes the place of keep_first: use one of them'],
     [check === 'luhn' && /\D/.test(begin), 'begins_with', 'must be digits with check_digits: luhn'],
     [check === 'mod97' && !/^[A-Za-z]{0,2}$/.test(begin), 'begins_with', TWO_LETTERS],
-    [isPhone && (shape === 'email' || shape === 'date'), 'normalize', REFUSED + shape],
+    [isPhone && (shape === 'email' || shape === 'date'), 'normalize', phones],
     [country !== null && !isPhone, 'country', 'is for normalize: e164'],
     [isUnknown, 'country', 'must be a country of ISO 3166-1 in two capitals, like US'],
   ];
@@ -33,7 +34,6 @@ export function kindProblems(settings: KindSettings): KindProblem[] {
 
 const LEAVES = `leaves more than ${MAX_FIXED} digits as they are`;
 const TWO_LETTERS = 'must be at most two letters with check_digits: mod97';
-const REFUSED = 'e164 makes telephone numbers, which are refused by shape ';
 
 const REAL_WITHOUT_SUFFIX: Readonly<Partial<Record<Shape, string>>> = {
   text: 'Without suffix, a token can be a real number, name or address of somebody.',
