@@ -268,6 +268,9 @@ version: 1\nfields:\n  a:text\n  b: text => 3:3: this line must be a name, a col
     expect(mistakesOf(kinds('shape: digits, keep_first: 6, keep_last: 6'))).toEqual([
       '3:40: the kind one: keep_last leaves more than 11 digits as they are',
     ]);
+    expect(mistakesOf(kinds('shape: email, normalize: [e164]'))).toEqual([
+      '3:24: the kind one: normalize e164 makes telephone numbers, which shape email refuses',
+    ]);
     expect(mistakesOf(kinds('shape: text, normalize: [e164], country: XX'))).toEqual([
       '3:42: the kind one: country must be a country of ISO 3166-1 in two capitals, like US',
     ]);
