@@ -5,7 +5,10 @@
 declare const brand: unique symbol;
 type Brand<T, Name extends string> = T & { readonly [brand]: Name };
 
-/** A string to protect. Always well-formed UTF-16, at most 64 KiB in UTF-8. */
+/** In UTF-8. */
+export const MAX_VALUE_BYTES = 65_536;
+
+/** A string to protect. Always well-formed UTF-16, at most MAX_VALUE_BYTES. */
 export type Value = Brand<string, 'Value'>;
 
 /** Replaces a value: stem + `_` + suffix, printable ASCII. */

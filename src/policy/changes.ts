@@ -22,31 +22,24 @@ export function changesOf(before: DeclaredPolicy | undefined, after: DeclaredPol
 }
 
 export const NO_POLICY: DeclaredPolicy = {
-  kinds: [],
-  fields: undefined,
-  elsewhere: 'tokenize',
-  rights: undefined,
+  ...{ kinds: [], fields: undefined, elsewhere: 'tokenize', rights: undefined },
 };
 
 /** The lines of a policy in words, by what they are about. */
-function linesOf({
-  kinds,
-  fields,
-  elsewhere,
-  rights,
-}: DeclaredPolicy): ReadonlyMap<string, string> {
+function linesOf(policy: DeclaredPolicy): ReadonlyMap<string, string> {
+  const { kinds, fields = [], elsewhere, rights } = policy;
   const declared = kinds.filter(({ name, shape }) => name !== shape);
-  const rightsByClient = Object.entries(rights ?? {});
+  const granted = Object.entries(rights ?? {}).flatMap(([client, ofKinds]) =>
+    Object.entries(ofKinds).map(
+      ([kind, right]) => [`right of ${client} to ${kind}`, right] as const,
+    ),
+  );
   return new Map([
     ...declared.map((kind) => [`kind ${kind.name}`, kindInWords(kind)] as const),
-    ...(fields ?? []).map(({ path, kind }) => [`field ${path}`, kind] as const),
+    ...fields.map(({ path, kind }) => [`field ${path}`, kind] as const),
     ['strings at all other paths', ELSEWHERE[elsewhere]],
     ['what clients see', rights ? 'what their rights say' : 'everything'],
-    ...rightsByClient.flatMap(([client, ofKinds]) =>
-      Object.entries(ofKinds).map(
-        ([kind, right]) => [`right of ${client} to ${kind}`, right] as const,
-      ),
-    ),
+    ...granted,
   ]);
 }
 

@@ -107,17 +107,16 @@ function textsOf(before: DeclaredPolicy, after: DeclaredPolicy, client: Named): 
   const old = [...kindsInUse(before).map(nameOf), OTHERS];
   const all = [...new Set([...kindsInUse(after).map(nameOf), ...old])];
   const textOf = (how: string, kinds: readonly string[], isMove: (by: number) => boolean) => {
-    const moves = kinds
-      .map((kind) => ({
-        kind,
-        from: rightOf(before, client, kind),
-        to: rightOf(after, client, kind),
-      }))
-      .filter(({ from, to }) => isMove(RIGHTS.indexOf(to) - RIGHTS.indexOf(from)));
-    const byMove = grouped(moves, ({ from, to }) => `${from} -> ${to}`);
-    const texts = [...byMove].map(([move, same]) => {
-      const words = same.map(({ kind }) => (kind === OTHERS ? 'all other kinds' : kind));
-      return `${words.length === kinds.length ? 'every kind' : words.join(', ')} ${move}`;
+    const moves = kinds.flatMap((kind) => {
+      const [from, to] = [rightOf(before, client, kind), rightOf(after, client, kind)];
+      const words = kind === OTHERS ? 'all other kinds' : kind;
+      return isMove(RIGHTS.indexOf(to) - RIGHTS.indexOf(from))
+        ? [{ words, move: `${from} -> ${to}` }]
+        : [];
+    });
+    const texts = [...grouped(moves, ({ move }) => move)].map(([move, same]) => {
+      const named = same.map(({ words }) => words).join(', ');
+      return `${same.length === kinds.length ? 'every kind' : named} ${move}`;
     });
     return texts.length === 0 ? [] : [`${how}: ${texts.join('; ')}`];
   };
@@ -135,10 +134,9 @@ function nameOf({ name }: { readonly name: string }): string {
 function grouped<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
   const groups = new Map<string, T[]>();
   for (const item of items) {
-    const key = keyOf(item);
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [item]);
-    else group.push(item);
+    const group = groups.get(keyOf(item)) ?? [];
+    group.push(item);
+    groups.set(keyOf(item), group);
   }
   return groups;
 }

@@ -2,7 +2,6 @@ import {
   isAlias,
   isMap,
   isScalar,
-  isSeq,
   LineCounter,
   type Pair,
   type ParsedNode,
@@ -19,15 +18,18 @@ export interface Mistake {
   readonly text: string;
 }
 
-/** A value of a document, at its offset in the text. */
-export type Node = { readonly at: number } & (
-  | { readonly type: 'map'; readonly entries: readonly Entry[] }
-  | { readonly type: 'list'; readonly items: readonly Node[] }
-  /** `source`: as it is written, without quotes. */
-  | { readonly type: 'scalar'; readonly value: unknown; readonly source: string }
+/** A value of a document, at its offset in the text: a map, a list or a scalar. */
+export interface Node {
+  readonly at: number;
+  readonly entries?: readonly Entry[];
+  readonly items?: readonly Node[];
+  /** Of a scalar. */
+  readonly value?: unknown;
+  /** A scalar as it is written, without quotes. */
+  readonly source?: string;
   /** It has a mistake that is noted already. */
-  | { readonly type: 'bad' }
-);
+  readonly isBad?: boolean;
+}
 
 export interface Entry {
   readonly at: number;
@@ -59,8 +61,7 @@ export class PolicyDocument {
    */
   read(text: string): Node | undefined {
     if (Buffer.byteLength(text) > MAX_DOCUMENT_BYTES) {
-      const most = `${MAX_DOCUMENT_BYTES / 1024} KiB`;
-      this.mistakes.push({ line: 1, column: 1, text: `a policy has at most ${most}` });
+      this.add(0, `a policy has at most ${MAX_DOCUMENT_BYTES / 1024} KiB`);
       return undefined;
     }
     const parsed = this.#parsed(text);
@@ -123,25 +124,17 @@ export class PolicyDocument {
 
   #nodeOf(node: ParsedNode, level: number): Node {
     const at = node.range[0];
-    const bad: Node = { type: 'bad', at };
-    if (isAlias(node) || node.anchor !== undefined) {
-      this.add(at, 'a policy has no anchors (&) and aliases (*): write the value here again');
-      return bad;
-    }
-    if (level > MAX_LEVELS) {
-      this.add(at, 'nothing of a policy is so deep inside: check the indentation');
-      return bad;
-    }
-    if (isScalar(node)) {
-      const source = node.source ?? String(node.value);
-      return { type: 'scalar', at, value: node.value, source };
-    }
-    if (isSeq(node)) {
-      const items = node.items.map((item) => this.#nodeOf(item as ParsedNode, level + 1));
-      return { type: 'list', at, items };
-    }
-    if (!isMap(node)) return bad;
-    return { type: 'map', at, entries: this.#entriesOf(node.items, at, level) };
+    const bad = (text: string): Node => {
+      this.add(at, text);
+      return { at, isBad: true };
+    };
+    if (isAlias(node) || node.anchor !== undefined)
+      return bad('a policy has no anchors (&) and aliases (*): write the value here again');
+    if (level > MAX_LEVELS)
+      return bad('nothing of a policy is so deep inside: check the indentation');
+    if (isScalar(node)) return { at, value: node.value, source: node.source ?? String(node.value) };
+    if (isMap(node)) return { at, entries: this.#entriesOf(node.items, at, level) };
+    return { at, items: node.items.map((item) => this.#nodeOf(item as ParsedNode, level + 1)) };
   }
 
   #entriesOf(
@@ -159,12 +152,10 @@ export class PolicyDocument {
         return [];
       }
       const name = key.value;
-      if (names.has(name)) {
-        this.add(at, `${cut(name)} is there twice: leave one out`);
-        return [];
-      }
+      if (names.has(name)) this.add(at, `${cut(name)} is there twice: leave one out`);
+      if (names.has(name)) return [];
       names.add(name);
-      const nothing: Node = { type: 'scalar', at, value: null, source: '' };
+      const nothing = { at, value: null, source: '' };
       return [{ at, name, value: value === null ? nothing : this.#nodeOf(value, level + 1) }];
     });
   }

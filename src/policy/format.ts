@@ -7,8 +7,8 @@ import {
   type KindSettings,
   MAX_FIXED,
   type MaskSettings,
+  NORMALIZATIONS,
   type Shape,
-  SPELLINGS,
 } from '../shape/kind-settings.ts';
 
 /** The version of the format that this program reads. */
@@ -46,16 +46,16 @@ const MAX_TIME_TO_LIVE_S = 864_000_000;
 
 const OF_ALL: Options = {
   suffix: { type: 'flag', meaning: 'Whether tokens end with _ and the suffix of the vault.' },
-  spelling: {
+  normalize: {
     type: 'words',
-    of: SPELLINGS,
+    of: NORMALIZATIONS,
     meaning: 'Made uniform before the token is drawn. The uniform value is what comes back.',
   },
   country: {
     type: 'text',
     pattern: '^[A-Z]{2}$',
     like: 'a country such as DE (ISO 3166-1 alpha-2)',
-    meaning: 'With the spelling e164: the country of phone numbers without a country code.',
+    meaning: 'With normalize: [e164]: the country of phone numbers without a country code.',
   },
   tokens: {
     type: 'word',

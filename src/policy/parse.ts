@@ -1,15 +1,8 @@
 import { addPath, newTree, PathError } from '#paths';
-import { defaultKind, kindProblems, kindWarnings } from '../shape/kind.ts';
-import { type KindSettings, SHAPES, type Shape } from '../shape/kind-settings.ts';
-import {
-  cut,
-  type Entry,
-  type Mistake,
-  type Node,
-  PolicyDocument,
-  TooManyMistakes,
-  unknown,
-} from './document.ts';
+import { defaultKind } from '../shape/kind.ts';
+import { kindProblems, kindWarnings } from '../shape/kind-problems.ts';
+import { type KindSettings, SHAPES } from '../shape/kind-settings.ts';
+import { cut, type Entry, type Mistake, type Node, TooManyMistakes, unknown } from './document.ts';
 import {
   FORMAT_VERSION,
   KIND_NAME,
@@ -41,98 +34,83 @@ export interface ParsedPolicy {
 
 /**
  * Reads a YAML 1.2 or JSON document. Finds all mistakes at once.
- * @param isStored whether it is a version already: those from before `elsewhere` was required say
- * `pass` by saying nothing
+ * @param isStored whether it is a version already. Those of older programs may say `spelling` for
+ * `normalize`, and without `elsewhere` they mean `pass`.
  */
 export function parsePolicy(text: string, isStored = false): ParsedPolicy {
-  const document = new PolicyDocument();
-  const parser = new PolicyParser(document, isStored);
-  const policy = read(document, parser, text);
-  const mistakes = document.mistakes.toSorted((a, b) => a.line - b.line || a.column - b.column);
+  const parser = new PolicyParser(isStored);
+  const policy = parser.parse(text);
+  const mistakes = parser.mistakes.toSorted((a, b) => a.line - b.line || a.column - b.column);
   if (mistakes.length > 0) return { policy: undefined, mistakes, warnings: [] };
   return { policy, mistakes, warnings: parser.warnings };
 }
 
-function read(document: PolicyDocument, parser: PolicyParser, text: string) {
-  try {
-    const root = document.read(text);
-    return root && parser.policyOf(root);
-  } catch (error) {
-    if (error instanceof TooManyMistakes) return undefined;
-    throw error;
-  }
-}
-
 const CHOICES = Object.keys(ELSEWHERE) as Elsewhere[];
 
-class PolicyParser {
+class PolicyParser extends OptionReader {
   readonly warnings: Mistake[] = [];
-  readonly #document: PolicyDocument;
   readonly #isStored: boolean;
-  readonly #options: OptionReader;
   /** Names that fields and rights may use. A kind with a mistake is one of them. */
   #kindNames: readonly string[] = SHAPES;
 
-  constructor(document: PolicyDocument, isStored: boolean) {
-    this.#document = document;
+  constructor(isStored: boolean) {
+    super();
     this.#isStored = isStored;
-    this.#options = new OptionReader(document);
   }
 
-  policyOf(root: Node): DeclaredPolicy {
+  parse(text: string): DeclaredPolicy | undefined {
+    try {
+      const root = this.read(text);
+      return root && this.#policyOf(root);
+    } catch (error) {
+      if (error instanceof TooManyMistakes) return undefined;
+      throw error;
+    }
+  }
+
+  #policyOf(root: Node): DeclaredPolicy {
     const parts = new Map<string, Entry>();
     for (const entry of this.#entries(root, 'the policy')) {
-      const { at, name } = entry;
-      if ((PARTS as readonly string[]).includes(name)) parts.set(name, entry);
-      else this.#document.add(at, unknown(name, PARTS.slice(0, -1)));
+      if ((PARTS as readonly string[]).includes(entry.name)) parts.set(entry.name, entry);
+      else this.add(entry.at, unknown(entry.name, PARTS.slice(0, -1)));
     }
-    if (parts.size > 0) this.#checkVersion(root, parts.get('version')?.value);
-    const schema = parts.get('$schema')?.value;
-    if (schema !== undefined) this.#options.text(schema, '$schema');
-    const elsewhere = this.#elsewhereOf(parts.get('elsewhere'), parts.get('fields'));
-    const [kinds, fields, rights] = ['kinds', 'fields', 'rights'].map(
-      (name) => parts.get(name)?.value,
+    const [version, kinds, fields, elsewhere, rights, schema] = PARTS.map((name) =>
+      parts.get(name),
     );
-    const declared = kinds === undefined ? [] : this.#kindsOf(kinds);
+    if (parts.size > 0) this.#checkVersion(root, version?.value);
+    if (schema) this.text(schema.value, '$schema');
     const ofShapes = SHAPES.map((shape) => defaultKind(shape, shape));
     return {
-      kinds: [...ofShapes, ...declared],
-      fields: fields && this.#fieldsOf(fields),
-      elsewhere,
-      rights: rights && this.#rightsOf(rights),
+      kinds: [...ofShapes, ...(kinds ? this.#kindsOf(kinds.value) : [])],
+      fields: fields && this.#fieldsOf(fields.value),
+      elsewhere: this.#elsewhereOf(elsewhere, fields),
+      rights: rights && this.#rightsOf(rights.value),
     };
   }
 
   #elsewhereOf(entry: Entry | undefined, fields: Entry | undefined): Elsewhere {
     if (entry !== undefined) {
-      if (fields === undefined)
-        this.#document.add(
-          entry.at,
-          'without fields, every string is tokenized as text: leave elsewhere out',
-        );
-      return this.#options.word(entry.value, 'elsewhere', CHOICES) ?? 'refuse';
+      const remedy = 'without fields, every string is tokenized as text: leave elsewhere out';
+      if (fields === undefined) this.add(entry.at, remedy);
+      return this.word(entry.value, 'elsewhere', CHOICES) ?? 'refuse';
     }
     if (fields === undefined) return 'tokenize';
     const choices = CHOICES.map((one) => `${one} (they ${ELSEWHERE[one]})`).join(' or ');
     const remedy = `say what happens to strings at all other paths: add elsewhere: ${choices}`;
-    if (!this.#isStored) this.#document.add(fields.at, remedy);
+    if (!this.#isStored) this.add(fields.at, remedy);
     return 'pass';
   }
 
   #checkVersion(root: Node, version: Node | undefined): void {
-    const found = version?.type === 'scalar' ? version.value : undefined;
-    if (version === undefined)
-      this.#document.add(
-        root.at,
-        `the version of the format is missing: add version: ${FORMAT_VERSION}`,
-      );
-    else if (found !== FORMAT_VERSION && version.type !== 'bad')
-      this.#document.add(
-        version.at,
-        typeof found === 'number' && found > FORMAT_VERSION
-          ? `this program knows version ${FORMAT_VERSION} of the format only: use a newer release`
-          : `the version of the format must be ${FORMAT_VERSION}`,
-      );
+    const [found, known] = [version?.value, FORMAT_VERSION];
+    if (found === known || version?.isBad) return;
+    const problem =
+      version === undefined
+        ? `the version of the format is missing: add version: ${known}`
+        : typeof found === 'number' && found > known
+          ? `this program knows version ${known} of the format only: use a newer release`
+          : `the version of the format must be ${known}`;
+    this.add((version ?? root).at, problem);
   }
 
   #kindsOf(node: Node): KindSettings[] {
@@ -142,49 +120,45 @@ class PolicyParser {
   }
 
   #kindOf({ at, name, value }: Entry): KindSettings | undefined {
-    const before = this.#document.mistakes.length;
+    const before = this.mistakes.length;
     if ((SHAPES as readonly string[]).includes(name))
-      this.#document.add(
-        at,
-        `${name} is a kind already, with default options: choose another name`,
-      );
+      this.add(at, `${name} is a kind already, with default options: choose another name`);
     else if (!new RegExp(KIND_NAME).test(name))
-      this.#document.add(
+      this.add(
         at,
         'the name of a kind is a letter a to z, then at most 31 of a to z, 0 to 9 and _',
       );
-    const entries = this.#entries(value, `the kind ${name}`);
-    const shape = this.#shapeOf(
-      entries.find((one) => one.name === 'shape'),
-      at,
-      name,
-    );
-    const others = entries.filter((one) => one.name !== 'shape');
-    if (shape === undefined) return this.#options.checkNames(others);
-    const declared = others.flatMap((one) => this.#options.option(one, OPTIONS[shape], shape));
+    const entries = this.#entries(value, `the kind ${name}`).map((one) => this.#renamed(one));
+    const shaped = entries.find((one) => one.name === 'shape');
+    if (!shaped) this.add(at, `the kind ${name} needs a shape: ${SHAPES.join(', ')}`);
+    const shape = shaped && this.word(shaped.value, 'shape', SHAPES);
+    const others = entries.filter((one) => one !== shaped);
+    if (shape === undefined) return this.checkNames(others);
+    const declared = others.flatMap((one) => this.option(one, OPTIONS[shape], shape));
     const settings = { ...defaultKind(name, shape), ...Object.fromEntries(declared) };
-    if (this.#document.mistakes.length > before) return undefined;
+    if (this.mistakes.length > before) return undefined;
     for (const { field, reason } of kindProblems(settings)) {
       const place = others.find((one) => one.name === field)?.at ?? at;
-      this.#document.add(place, `the kind ${name}: ${field} ${reason}`);
+      this.add(place, `the kind ${name}: ${field} ${reason}`);
     }
     for (const text of kindWarnings(settings))
-      this.warnings.push({ ...this.#document.placeOf(at), text: `the kind ${name}: ${text}` });
+      this.warnings.push({ ...this.placeOf(at), text: `the kind ${name}: ${text}` });
     return settings;
   }
 
-  #shapeOf(entry: Entry | undefined, at: number, name: string): Shape | undefined {
-    if (entry !== undefined) return this.#options.word(entry.value, 'shape', SHAPES);
-    this.#document.add(at, `the kind ${name} needs a shape: ${SHAPES.join(', ')}`);
-    return undefined;
+  /** Documents from before `spelling` was renamed load. A new one has one word for one thing. */
+  #renamed(option: Entry): Entry {
+    if (option.name !== 'spelling') return option;
+    if (!this.#isStored) this.add(option.at, 'spelling is called normalize now: write normalize');
+    return { ...option, name: 'normalize' };
   }
 
   #fieldsOf(node: Node): PolicyField[] {
     const tree = newTree();
     return this.#entries(node, 'fields', MAX_FIELDS).flatMap(({ at, name, value }) => {
       const problem = pathProblem(tree, name);
-      if (problem !== undefined) this.#document.add(at, problem);
-      const kind = this.#options.text(value, `the kind of ${name}`);
+      if (problem !== undefined) this.add(at, problem);
+      const kind = this.text(value, `the kind of ${name}`);
       if (kind === undefined) return [];
       this.#checkKind(value.at, kind);
       return [{ path: name, kind }];
@@ -192,30 +166,25 @@ class PolicyParser {
   }
 
   #rightsOf(node: Node): Record<string, Record<string, Right>> {
-    const lines = this.#entries(node, 'rights', MAX_CLIENTS).map((client) => {
+    const clients = this.#entries(node, 'rights', MAX_CLIENTS).map((client) => {
       const ofKinds = this.#entries(client.value, `the rights of ${client.name}`, MAX_KINDS);
-      return [client.name, this.#rightsOfClient(ofKinds)] as const;
+      const rights = ofKinds.flatMap(({ at, name, value }) => {
+        if (name !== OTHERS) this.#checkKind(at, name);
+        const right = this.word(value, `the right to ${name}`, RIGHTS);
+        return right === undefined ? [] : [[name, right] as const];
+      });
+      return [client.name, Object.fromEntries(rights)] as const;
     });
-    return Object.fromEntries(lines);
-  }
-
-  #rightsOfClient(entries: readonly Entry[]): Record<string, Right> {
-    const rights = entries.flatMap(({ at, name, value }) => {
-      if (name !== OTHERS) this.#checkKind(at, name);
-      const right = this.#options.word(value, `the right to ${name}`, RIGHTS);
-      return right === undefined ? [] : [[name, right] as const];
-    });
-    return Object.fromEntries(rights);
+    return Object.fromEntries(clients);
   }
 
   #checkKind(at: number, kind: string): void {
-    if (!this.#kindNames.includes(kind))
-      this.#document.add(at, `the kind ${unknown(kind, this.#kindNames)}`);
+    if (!this.#kindNames.includes(kind)) this.add(at, `the kind ${unknown(kind, this.#kindNames)}`);
   }
 
   /** The entries of a map that is not empty; none after a mistake. */
-  #entries(node: Node, named: string, max = Number.POSITIVE_INFINITY): readonly Entry[] {
-    const entries = node.type === 'map' ? node.entries : undefined;
+  #entries(node: Node, named: string, max = Infinity): readonly Entry[] {
+    const { entries } = node;
     if (entries !== undefined && entries.length > 0 && entries.length <= max) return entries;
     const problem =
       entries === undefined
@@ -223,7 +192,7 @@ class PolicyParser {
         : entries.length === 0
           ? 'is empty: leave it out, or write what belongs there'
           : `has ${entries.length} lines; at most ${max} are allowed`;
-    if (node.type !== 'bad') this.#document.add(node.at, `${cut(named)} ${problem}`);
+    if (!node.isBad) this.add(node.at, `${cut(named)} ${problem}`);
     return [];
   }
 }

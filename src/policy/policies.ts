@@ -2,34 +2,64 @@ import { stepsOf } from '#paths';
 import type { Client } from '../client-settings.ts';
 import { randomLatin1 } from '../crypto/primitives.ts';
 import { Changed, NotFound } from '../errors.ts';
+import { kindOf } from '../shape/kind.ts';
+import type { KindSettings, Shape } from '../shape/kind-settings.ts';
 import { allowedOr } from '../store/database-error.ts';
 import type { AppliedPolicy, PolicyStore, PolicyVersion, StoredPolicy } from '../store/policies.ts';
 import { commandDeadline } from '../timeouts.ts';
-import type { Durable } from '../types.ts';
+import type { Durable, Token } from '../types.ts';
 import type { Vault } from '../vault/vault.ts';
 import { type Change, changesOf, kindInWords } from './changes.ts';
 import { canSee, consequencesOf } from './consequences.ts';
-import { exampleOf, type KindExample } from './examples.ts';
 import { type DeclaredPolicy, ELSEWHERE, kindsInUse, type Right, rightOf } from './policy.ts';
 import { policyOf, UnreadablePolicy } from './policy-follower.ts';
 
 /** Bytes of one draw, as the keyring makes them. */
 const DRAW_BYTES = 48;
 
-/** A made-up value for each kind in use, its token from fresh random draws, and its mask. */
+/** What a kind does to a value that we made up. */
+export type KindExample = { readonly kind: string; readonly value: string } & (
+  | { readonly token: Token; readonly mask: string }
+  /** Why the kind refuses every example. */
+  | { readonly refusal: string }
+);
+
+/** Values of nobody. A kind that refuses the first may take the next. */
+const VALUES: Readonly<Record<Shape, readonly string[]>> = {
+  text: ['Ann Lee', '+1 415 555 2671'],
+  email: ['ann.lee@example.com'],
+  digits: ['4242 4242 4242 4242', '+1 415 555 2671', 'GB82 WEST 1234 5698 7654 32', '123-45-6789'],
+  date: ['1985-04-12'],
+  uuid: ['3f2504e0-4f89-41d3-9a0c-0305e82c3301', '+1 415 555 2671'],
+  word: ['Ann Lee', '+1 415 555 2671'],
+};
+
+const draws = () => randomLatin1(DRAW_BYTES);
+
+/** The token is from fresh random draws. */
+function exampleOf(settings: KindSettings, suffix: string): KindExample {
+  const kind = kindOf(settings);
+  const tried = VALUES[settings.shape].map((value): KindExample => {
+    const head = { kind: settings.name, value };
+    const accepted = kind.accept(value);
+    if ('reason' in accepted) return { ...head, refusal: accepted.reason };
+    const drawn = kind.drawToken(accepted.value, suffix, draws, 0);
+    if (drawn === undefined) return { ...head, refusal: 'has no token' };
+    return { ...head, token: drawn.token, mask: kind.mask(accepted.value) };
+  });
+  return tried.find((example) => 'token' in example) ?? tried[0]!;
+}
+
+/** A made-up value for each kind in use, its token and its mask. */
 export function kindExamples(policy: DeclaredPolicy, suffix: string): KindExample[] {
-  const draws = () => randomLatin1(DRAW_BYTES);
-  return kindsInUse(policy).map((kind) => exampleOf(kind, suffix, draws));
+  return kindsInUse(policy).map((kind) => exampleOf(kind, suffix));
 }
 
 /** A policy for readers. */
 export function describePolicy(policy: DeclaredPolicy, suffix: string) {
-  const examples = kindExamples(policy, suffix);
   return {
-    kinds: kindsInUse(policy).map((kind, i) => ({
-      name: kind.name,
-      words: kindInWords(kind),
-      example: examples[i]!,
+    kinds: kindsInUse(policy).map((kind) => ({
+      ...{ name: kind.name, words: kindInWords(kind), example: exampleOf(kind, suffix) },
     })),
     /** null: every string is a `text`. */
     fields: policy.fields?.map((field) => ({ ...field, steps: stepsOf(field.path) })) ?? null,
@@ -140,23 +170,17 @@ export async function listPolicies(store: PolicyStore): Promise<PolicyVersion[]>
 }
 
 /** What a client sees of each kind in use. */
-export interface ClientView {
-  readonly client_id: string;
-  readonly name: string;
-  readonly sees: Readonly<Record<string, Right>>;
-}
-
-/** What a client sees of each kind in use. */
 export function seenBy(policy: DeclaredPolicy, client: Client): Record<string, Right> {
   const kinds = kindsInUse(policy).map(({ name }) => name);
   return Object.fromEntries(kinds.map((kind) => [kind, rightOf(policy, client, kind)]));
 }
 
+export type ClientView = ReturnType<typeof clientViews>[number];
+
 /** What the clients that can detokenize see. */
-export function clientViews(policy: DeclaredPolicy, clients: readonly Client[]): ClientView[] {
-  return clients.filter(canSee).map((client) => ({
-    client_id: client.client_id,
-    name: client.name,
-    sees: seenBy(policy, client),
-  }));
+export function clientViews(policy: DeclaredPolicy, clients: readonly Client[]) {
+  return clients.filter(canSee).map((client) => {
+    const { client_id, name } = client;
+    return { client_id, name, sees: seenBy(policy, client) };
+  });
 }

@@ -1,4 +1,4 @@
-import { SHAPES } from '../shape/kind-settings.ts';
+import { SHAPES, type Shape } from '../shape/kind-settings.ts';
 import {
   FORMAT_VERSION,
   type Form,
@@ -9,7 +9,6 @@ import {
   MAX_KINDS,
   MAX_PATH_CHARACTERS,
   OPTIONS,
-  type Options,
 } from './format.ts';
 import { ELSEWHERE, OTHERS, RIGHTS } from './policy.ts';
 
@@ -20,66 +19,46 @@ type Schema = Readonly<Record<string, unknown>>;
  * are not declared, and options that do not go together: `parsePolicy` does.
  */
 export function policySchema(): Schema {
+  const others = new RegExp(`^\\${OTHERS}$|${KIND_NAME}`);
+  const choices = Object.entries(ELSEWHERE).map(([word, meaning]) => `${word}: they ${meaning}`);
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     title: 'Standin policy',
     ...object({
       $schema: { type: 'string', description: 'The file of this schema, for editors.' },
       version: { const: FORMAT_VERSION, description: 'The version of the format.' },
-      kinds: kinds(),
-      fields: fields(),
-      elsewhere: elsewhere(),
-      rights: rights(),
+      kinds: {
+        description: `Classes of data, by name. ${SHAPES.join(', ')} are kinds already.`,
+        ...map(MAX_KINDS, { oneOf: SHAPES.map(kind) }),
+        propertyNames: { pattern: KIND_NAME, not: { enum: SHAPES } },
+      },
+      fields: {
+        description:
+          'The strings of data that are tokenized: the kind of each path, such as customer.emails[*]. Without it: all strings, as text.',
+        ...map(MAX_FIELDS, { type: 'string', pattern: KIND_NAME }),
+        propertyNames: { minLength: 1, maxLength: MAX_PATH_CHARACTERS },
+      },
+      elsewhere: {
+        description: `Strings at paths that fields does not name. ${choices.join('; ')}.`,
+        enum: Object.keys(ELSEWHERE),
+      },
+      rights: {
+        description: `What a client, by name or id, sees of each kind; "${OTHERS}": all others. Without it: everything.`,
+        ...map(MAX_CLIENTS, {
+          ...map(MAX_KINDS, { enum: RIGHTS }),
+          propertyNames: { pattern: others.source },
+        }),
+      },
     }),
     required: ['version'],
     dependentRequired: { fields: ['elsewhere'], elsewhere: ['fields'] },
   };
 }
 
-function kinds(): Schema {
-  return {
-    description: `Classes of data, by name. ${SHAPES.join(', ')} are kinds already.`,
-    ...lines(MAX_KINDS),
-    propertyNames: { pattern: KIND_NAME, not: { enum: SHAPES } },
-    additionalProperties: { oneOf: SHAPES.map((shape) => kind(shape, OPTIONS[shape])) },
-  };
-}
-
-function kind(shape: string, options: Options): Schema {
-  const forms = Object.entries(options).map(([name, form]) => [name, schemaOf(form)]);
+function kind(shape: Shape): Schema {
+  const forms = Object.entries(OPTIONS[shape]).map(([name, form]) => [name, schemaOf(form)]);
   const properties = { shape: { const: shape }, ...Object.fromEntries(forms) };
   return { title: shape, ...object(properties), required: ['shape'] };
-}
-
-function fields(): Schema {
-  return {
-    description:
-      'The strings of data that are tokenized: the kind of each path, such as customer.emails[*]. Without it: all strings, as text.',
-    ...lines(MAX_FIELDS),
-    propertyNames: { minLength: 1, maxLength: MAX_PATH_CHARACTERS },
-    additionalProperties: { type: 'string', pattern: KIND_NAME },
-  };
-}
-
-function elsewhere(): Schema {
-  const choices = Object.entries(ELSEWHERE).map(([word, meaning]) => `${word}: they ${meaning}`);
-  return {
-    description: `Strings at paths that fields does not name. ${choices.join('; ')}.`,
-    enum: Object.keys(ELSEWHERE),
-  };
-}
-
-function rights(): Schema {
-  const { source } = new RegExp(`^\\${OTHERS}$|${KIND_NAME}`);
-  return {
-    description: `What a client, by name or id, sees of each kind; "${OTHERS}": all others. Without it: everything.`,
-    ...lines(MAX_CLIENTS),
-    additionalProperties: {
-      ...lines(MAX_KINDS),
-      propertyNames: { pattern: source },
-      additionalProperties: { enum: RIGHTS },
-    },
-  };
 }
 
 function schemaOf(form: Form): Schema {
@@ -101,12 +80,10 @@ function schemaOf(form: Form): Schema {
 }
 
 function mask(show: string): Schema {
-  const ends = { first: end('start'), last: end('end') };
-  const properties = { show: { const: show }, ...(show === 'ends' && ends) };
-  const required = { required: ['show'] };
-  if (show !== 'ends') return { ...object(properties), ...required };
-  const anyOf = Object.keys(ends).map((name) => ({ required: [name] }));
-  return { ...object(properties), ...required, anyOf };
+  const properties = { show: { const: show }, first: end('start'), last: end('end') };
+  if (show !== 'ends') return { ...object({ show: properties.show }), required: ['show'] };
+  const anyOf = [{ required: ['first'] }, { required: ['last'] }];
+  return { ...object(properties), required: ['show'], anyOf };
 }
 
 function end(name: string): Schema {
@@ -120,6 +97,6 @@ function object(properties: Schema): Schema {
 }
 
 /** An object whose names the document chooses. */
-function lines(max: number): Schema {
-  return { type: 'object', minProperties: 1, maxProperties: max };
+function map(maxProperties: number, values: Schema): Schema {
+  return { type: 'object', minProperties: 1, maxProperties, additionalProperties: values };
 }

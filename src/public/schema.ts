@@ -1,7 +1,6 @@
 import type { CallerErrorCode } from '../errors.ts';
 import type { ClientOperation } from '../limits/client-limits.ts';
-import { MAX_VALUE_BYTES } from '../tokens/value-bytes.ts';
-import type { LimitName } from '../types.ts';
+import { type LimitName, MAX_VALUE_BYTES } from '../types.ts';
 import type { InterfaceVersion } from './context.ts';
 
 /**

@@ -1,7 +1,6 @@
 import { isReal, type Layout, notationOf, type TimeNotation } from './date-notation.ts';
-import type { Form, Refusal } from './form.ts';
 import type { KindSettings } from './kind-settings.ts';
-import type { ByteBlocks } from './token.ts';
+import type { ByteBlocks, Form } from './token.ts';
 
 /** The numbers that a part of a date may be, and how many digits it has at least. */
 interface Part {
@@ -40,57 +39,46 @@ const numbers = [0, 0, 0];
  * Real dates of the years 1000 to 9999, written as the value is. If the value can be read in two
  * orders, so can the token. Draws the time too, and keeps its zone. Stems grow by letters.
  */
-export class DateForm implements Form<DatePlan> {
-  readonly #keepsYear: boolean;
-  readonly #suffix: boolean;
-  readonly #plans = new Map<Layout, LayoutPlan>();
+export function dateForm(settings: KindSettings): Form<DatePlan> {
+  const plans = new Map<Layout, LayoutPlan>();
+  return {
+    plan(value) {
+      const notation = notationOf(value);
+      if (notation === undefined) return NO_DATE;
+      const { layout, year, time } = notation;
+      const layoutPlan = plans.get(layout) ?? planOf(layout, settings);
+      plans.set(layout, layoutPlan);
+      const { reason } = layoutPlan;
+      return reason === undefined ? { layoutPlan, year, time } : { reason };
+    },
+    /** Draws the date, then the time, then letters. */
+    stem({ layoutPlan, year, time }, extra, blocks) {
+      const bytes = new ByteStream(blocks);
+      const date = drawnDate(layoutPlan, year, bytes);
+      const dateTime = time === undefined ? date : date + drawnTime(time, bytes);
+      return dateTime + bytes.letters(layoutPlan.letters + extra);
+    },
+  };
+}
 
-  constructor({ keep, suffix }: KindSettings) {
-    this.#keepsYear = keep === 'year';
-    this.#suffix = suffix;
-  }
-
-  plan(value: string): DatePlan | Refusal {
-    const notation = notationOf(value);
-    if (notation === undefined) return NO_DATE;
-    const { layout, year, time } = notation;
-    let layoutPlan = this.#plans.get(layout);
-    if (layoutPlan === undefined) {
-      layoutPlan = this.#planOf(layout);
-      this.#plans.set(layout, layoutPlan);
-    }
-    const { reason } = layoutPlan;
-    return reason === undefined ? { layoutPlan, year, time } : { reason };
-  }
-
-  /** Draws the date, then the time, then letters. */
-  stem({ layoutPlan, year, time }: DatePlan, extra: number, blocks: ByteBlocks): string {
-    const bytes = new ByteStream(blocks);
-    const date = drawnDate(layoutPlan, year, bytes);
-    const dateTime = time === undefined ? date : date + drawnTime(time, bytes);
-    return dateTime + bytes.letters(layoutPlan.letters + extra);
-  }
-
-  #planOf(layout: Layout): LayoutPlan {
-    const isShortYear = layout.widths.every((width) => width <= 2);
-    const isPadded = layout.widths.every((width) => width >= 2);
-    const lettersOfYear = isShortYear ? LETTERS_OF_SHORT_YEAR : 0;
-    return {
-      layout,
-      reason: this.#refusal(layout, isPadded && !isShortYear),
-      parts: layout.widths.map((_, place) => drawnPart(layout, place, isPadded)),
-      keptPlace: this.#keepsYear ? layout.yearPlace : undefined,
-      letters: this.#keepsYear ? LETTERS_OF_KEPT_YEAR : lettersOfYear,
-    };
-  }
-
-  #refusal({ yearPlace }: Layout, isLong: boolean): string | undefined {
-    if (this.#keepsYear && yearPlace === undefined) {
-      return 'has a year to keep that could be its month or day';
-    }
-    if (this.#suffix || isLong) return undefined;
-    return 'has no four-digit year, two-digit month and day: without suffix it needs them';
-  }
+function planOf(layout: Layout, { keep, suffix }: KindSettings): LayoutPlan {
+  const { widths, yearPlace } = layout;
+  const keepsYear = keep === 'year';
+  const isShortYear = widths.every((width) => width <= 2);
+  const isPadded = widths.every((width) => width >= 2);
+  const lettersOfYear = isShortYear ? LETTERS_OF_SHORT_YEAR : 0;
+  return {
+    layout,
+    reason:
+      keepsYear && yearPlace === undefined
+        ? 'has a year to keep that could be its month or day'
+        : suffix || (isPadded && !isShortYear)
+          ? undefined
+          : 'has no four-digit year, two-digit month and day: without suffix it needs them',
+    parts: widths.map((_, place) => drawnPart(layout, place, isPadded)),
+    keptPlace: keepsYear ? yearPlace : undefined,
+    letters: keepsYear ? LETTERS_OF_KEPT_YEAR : lettersOfYear,
+  };
 }
 
 /** The numbers that the part may be in every order. */

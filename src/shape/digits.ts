@@ -1,8 +1,7 @@
 import { withLuhn, withMod97 } from './check-digits.ts';
-import type { Form, Refusal } from './form.ts';
-import type { KindSettings } from './kind-settings.ts';
+import type { CheckDigits, KindSettings } from './kind-settings.ts';
 import { grow, isSpace, KEPT, MIN_STEMS, SHAPED_CHARACTERS, stemsOf, withFloor } from './shape.ts';
-import { type ByteBlocks, drawStem } from './token.ts';
+import { drawStem, type Form } from './token.ts';
 
 interface DigitsPlan {
   readonly template: string;
@@ -26,78 +25,62 @@ const places = new Uint16Array(SHAPED_CHARACTERS);
  * Numbers with ASCII punctuation: cards, IBANs, telephone numbers. Draws a digit for a digit, and a
  * letter of the same case for a letter. Stems grow in the last drawn run.
  */
-export class DigitsForm implements Form<DigitsPlan> {
-  readonly #settings: KindSettings;
-  readonly #keepsEnds: boolean;
+export function digitsForm(settings: KindSettings): Form<DigitsPlan> {
+  const { name, check_digits: checkDigits, suffix } = settings;
+  const keepsEnds = settings.keep_first + settings.keep_last > 0;
+  const free = checkDigits === 'luhn' ? 7 : 6;
+  return {
+    plan(value) {
+      const count = scan(value);
+      if (typeof count === 'string') return { reason: count };
+      const problem = layoutProblem(checkDigits, value, count);
+      if (problem !== undefined) return { reason: problem };
+      keepEnds(settings, value, count);
+      const checks = placeChecks(checkDigits, value.length);
+      const template = shape.toString('latin1', 0, value.length);
+      const stems = stemsOf(template);
+      if (stems >= MIN_STEMS) return { template, checks };
+      // With kept ends, a token of a short value would show most of it.
+      if (suffix && !keepsEnds && stems > 1) return { template: withFloor(template), checks };
+      return { reason: `has too few digits for kind ${name}: ${free} must be free` };
+    },
+    stem({ template, checks }, extra, blocks) {
+      const stem = drawStem(grow(template, extra), blocks);
+      const [first, second] = checks;
+      if (first === undefined) return stem;
+      return second === undefined
+        ? withLuhn(stem, stem.length - first)
+        : withMod97(stem, first, second);
+    },
+  };
+}
 
-  constructor(settings: KindSettings) {
-    this.#settings = settings;
-    this.#keepsEnds = settings.keep_first + settings.keep_last > 0;
-  }
+function layoutProblem(check: CheckDigits, value: string, count: number): string | undefined {
+  if (check === 'luhn' && /[A-Za-z]/.test(value)) return 'has a letter, which luhn refuses';
+  if (check !== 'mod97') return undefined;
+  const [, , third, fourth] = places;
+  const isLayout =
+    count > 4 && isLetter(0) && isLetter(1) && shape[third!] === ZERO && shape[fourth!] === ZERO;
+  return isLayout ? undefined : 'does not begin with two letters and two check digits';
+}
 
-  plan(value: string): DigitsPlan | Refusal {
-    const { name, check_digits: checkDigits, suffix } = this.#settings;
-    const count = scan(value);
-    if (typeof count === 'string') return { reason: count };
-    const layout = this.#layoutProblem(value, count);
-    if (layout !== undefined) return { reason: layout };
-    this.#keepEnds(value, count);
-    const checks = this.#placeChecks(value.length);
-    const template = shape.toString('latin1', 0, value.length);
-    const stems = stemsOf(template);
-    if (stems >= MIN_STEMS) return { template, checks };
-    // With kept ends, a token of a short value would show most of it.
-    if (suffix && !this.#keepsEnds && stems > 1) return { template: withFloor(template), checks };
-    const free = checkDigits === 'luhn' ? 7 : 6;
-    return { reason: `has too few digits for kind ${name}: ${free} must be free` };
-  }
+function keepEnds(settings: KindSettings, value: string, count: number): void {
+  const { keep_first: first, keep_last: last, begins_with: begin } = settings;
+  const keep = (k: number, unit: number) => {
+    shape[places[k]!] = unit + KEPT;
+  };
+  for (let k = 0; k < Math.min(begin.length, count); k++) keep(k, begin.charCodeAt(k));
+  for (let k = 0; k < Math.min(first, count); k++) keep(k, value.charCodeAt(places[k]!));
+  for (let k = Math.max(0, count - last); k < count; k++) keep(k, value.charCodeAt(places[k]!));
+}
 
-  stem({ template, checks }: DigitsPlan, extra: number, blocks: ByteBlocks): string {
-    const stem = drawStem(grow(template, extra), blocks);
-    const [first, second] = checks;
-    if (first === undefined) return stem;
-    return second === undefined
-      ? withLuhn(stem, stem.length - first)
-      : withMod97(stem, first, second);
-  }
-
-  #layoutProblem(value: string, count: number): string | undefined {
-    const { check_digits: checkDigits } = this.#settings;
-    if (checkDigits === 'luhn' && /[A-Za-z]/.test(value)) return 'has a letter, which luhn refuses';
-    if (checkDigits !== 'mod97') return undefined;
-    const isLayout =
-      count > 4 &&
-      isLetter(0) &&
-      isLetter(1) &&
-      shape[places[2]!] === ZERO &&
-      shape[places[3]!] === ZERO;
-    return isLayout ? undefined : 'does not begin with two letters and two check digits';
-  }
-
-  #keepEnds(value: string, count: number): void {
-    const { keep_first: first, keep_last: last, begins_with: begin } = this.#settings;
-    const keep = (k: number, unit: number) => {
-      shape[places[k]!] = unit + KEPT;
-    };
-    for (let k = 0; k < Math.min(begin.length, count); k++) keep(k, begin.charCodeAt(k));
-    for (let k = 0; k < Math.min(first, count); k++) keep(k, value.charCodeAt(places[k]!));
-    for (let k = Math.max(0, count - last); k < count; k++) keep(k, value.charCodeAt(places[k]!));
-  }
-
-  /** mod97: the places 3 and 4, also where they were kept. luhn: the last drawn digit. */
-  #placeChecks(length: number): readonly number[] {
-    const { check_digits: checkDigits } = this.#settings;
-    if (checkDigits === 'none') return [];
-    if (checkDigits === 'mod97') {
-      const checks = [places[2]!, places[3]!];
-      for (const place of checks) shape[place] = CHECK;
-      return checks;
-    }
-    const last = shape.lastIndexOf(ZERO, length - 1);
-    if (last === -1) return [];
-    shape[last] = CHECK;
-    return [length - last];
-  }
+/** mod97: the places 3 and 4, also where they were kept. luhn: the last drawn digit. */
+function placeChecks(check: CheckDigits, length: number): readonly number[] {
+  if (check === 'none') return [];
+  const last = shape.lastIndexOf(ZERO, length - 1);
+  const checks = check === 'mod97' ? [places[2]!, places[3]!] : last === -1 ? [] : [last];
+  for (const place of checks) shape[place] = CHECK;
+  return check === 'mod97' ? checks : checks.map((place) => length - place);
 }
 
 /** Writes shape and places. The number of letters and digits, or why the value is refused. */

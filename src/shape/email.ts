@@ -1,8 +1,7 @@
 import { looksLikeCard } from './card.ts';
-import type { Form, Refusal } from './form.ts';
 import type { KindSettings } from './kind-settings.ts';
 import { emailShape, SHAPED_CHARACTERS } from './shape.ts';
-import { type ByteBlocks, drawStem } from './token.ts';
+import { drawStem, type Form } from './token.ts';
 
 /** 26^5 stems are more than MIN_STEMS, 26^4 are fewer. */
 const MIN_LETTERS = 5;
@@ -19,39 +18,26 @@ interface EmailPlan {
  * E-mail addresses: one `@`, a dot in the domain, no space. Draws a letter for each character but
  * `@`, the last dot, and the part of the domain that is kept. Stems grow before the `@`.
  */
-export class EmailForm implements Form<EmailPlan> {
-  readonly #settings: KindSettings;
-
-  constructor(settings: KindSettings) {
-    this.#settings = settings;
-  }
-
-  plan(value: string): EmailPlan | Refusal {
-    const { name, keep, suffix } = this.#settings;
-    const shape = value.length > SHAPED_CHARACTERS ? undefined : emailShape(value);
-    if (shape === undefined) {
-      return { reason: `is not an e-mail address of at most ${SHAPED_CHARACTERS} characters` };
-    }
-    const kept = keep === 'nothing' ? '' : value.slice(value.lastIndexOf(lastDrawn(keep)) + 1);
-    if (kept !== '' && !PRINTABLE.test(kept)) {
-      return { reason: 'has a domain to keep that is not ASCII: write it in Punycode (xn--...)' };
-    }
-    if (looksLikeCard(kept))
-      return { reason: 'has a domain to keep that looks like a card number' };
-    const drawn =
-      keep === 'nothing' ? shape : shape.slice(0, shape.lastIndexOf(lastDrawn(keep)) + 1);
-    const missing = MIN_LETTERS - (drawn.length - (keep === 'domain' ? 1 : 2));
-    if (missing <= 0) return { drawn, kept };
-    if (suffix) return { drawn: 'a'.repeat(missing) + drawn, kept };
-    return { reason: `has too few characters for kind ${name}: ${MIN_LETTERS} must be free` };
-  }
-
-  stem({ drawn, kept }: EmailPlan, extra: number, blocks: ByteBlocks): string {
-    return drawStem('a'.repeat(extra) + drawn, blocks) + kept;
-  }
-}
-
-/** The character before the kept part. */
-function lastDrawn(keep: KindSettings['keep']): string {
-  return keep === 'domain' ? '@' : '.';
+export function emailForm({ name, keep, suffix }: KindSettings): Form<EmailPlan> {
+  // The character before the kept part.
+  const lastDrawn = keep === 'domain' ? '@' : '.';
+  return {
+    plan(value) {
+      const shape = value.length > SHAPED_CHARACTERS ? undefined : emailShape(value);
+      if (shape === undefined)
+        return { reason: `is not an e-mail address of at most ${SHAPED_CHARACTERS} characters` };
+      const kept = keep === 'nothing' ? '' : value.slice(value.lastIndexOf(lastDrawn) + 1);
+      if (kept !== '' && !PRINTABLE.test(kept))
+        return { reason: 'has a domain to keep that is not ASCII: write it in Punycode (xn--...)' };
+      if (looksLikeCard(kept))
+        return { reason: 'has a domain to keep that looks like a card number' };
+      const end = keep === 'nothing' ? shape.length : shape.lastIndexOf(lastDrawn) + 1;
+      const drawn = shape.slice(0, end);
+      const missing = MIN_LETTERS - (drawn.length - (keep === 'domain' ? 1 : 2));
+      if (missing <= 0) return { drawn, kept };
+      if (suffix) return { drawn: 'a'.repeat(missing) + drawn, kept };
+      return { reason: `has too few characters for kind ${name}: ${MIN_LETTERS} must be free` };
+    },
+    stem: ({ drawn, kept }, extra, blocks) => drawStem('a'.repeat(extra) + drawn, blocks) + kept,
+  };
 }

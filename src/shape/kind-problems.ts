@@ -12,37 +12,28 @@ interface KindProblem {
  * policies has checked that each is possible for the shape.
  */
 export function kindProblems(settings: KindSettings): KindProblem[] {
-  return [...problems(settings)];
+  const { shape, keep, suffix, normalize, country } = settings;
+  const { keep_first: first, keep_last: last, begins_with: begin, check_digits: check } = settings;
+  const isPhone = normalize.includes('e164');
+  const phones = `e164 makes telephone numbers, which shape ${shape} refuses`;
+  const isUnknown = country !== null && !isPhoneCountry(country);
+  const isYear = shape === 'date' && keep === 'year';
+  const isTooLong = Math.max(first, begin.length) + last > MAX_FIXED;
+  const problems: readonly (readonly [boolean, keyof KindSettings, reason: string])[] = [
+    [isYear && !suffix, 'suffix', 'must be true with keep: year, because a year has only 365 days'],
+    [isTooLong, last > 0 ? 'keep_last' : 'begins_with', LEAVES],
+    [begin !== '' && first > 0, 'begins_with', 'takes the place of keep_first: use one of them'],
+    [check === 'luhn' && /\D/.test(begin), 'begins_with', 'must be digits with check_digits: luhn'],
+    [check === 'mod97' && !/^[A-Za-z]{0,2}$/.test(begin), 'begins_with', TWO_LETTERS],
+    [isPhone && (shape === 'email' || shape === 'date'), 'normalize', phones],
+    [country !== null && !isPhone, 'country', 'is for normalize: e164'],
+    [isUnknown, 'country', 'must be a country of ISO 3166-1 in two capitals, like US'],
+  ];
+  return problems.flatMap(([is, field, reason]) => (is ? [{ field, reason }] : []));
 }
 
-function* problems(settings: KindSettings): Generator<KindProblem> {
-  const { shape, keep, suffix, spelling, country } = settings;
-  const { keep_first: first, keep_last: last, begins_with: begin, check_digits: check } = settings;
-  if (shape === 'date' && keep === 'year' && !suffix)
-    yield {
-      field: 'suffix',
-      reason: 'must be true with keep: year, because a year has only 365 days',
-    };
-  if (Math.max(first, begin.length) + last > MAX_FIXED) {
-    const field = last > 0 ? 'keep_last' : 'begins_with';
-    yield { field, reason: `leaves more than ${MAX_FIXED} digits as they are` };
-  }
-  if (begin !== '' && first > 0)
-    yield { field: 'begins_with', reason: 'takes the place of keep_first: use one of them' };
-  if (check === 'luhn' && /\D/.test(begin))
-    yield { field: 'begins_with', reason: 'must be digits with check_digits: luhn' };
-  if (check === 'mod97' && !/^[A-Za-z]{0,2}$/.test(begin))
-    yield { field: 'begins_with', reason: 'must be at most two letters with check_digits: mod97' };
-  const isPhone = spelling.includes('e164');
-  if (isPhone && (shape === 'email' || shape === 'date'))
-    yield {
-      field: 'spelling',
-      reason: `e164 makes telephone numbers, which shape ${shape} refuses`,
-    };
-  if (country !== null && !isPhone) yield { field: 'country', reason: 'is for spelling: e164' };
-  if (country !== null && !isPhoneCountry(country))
-    yield { field: 'country', reason: 'must be a country of ISO 3166-1 in two capitals, like US' };
-}
+const LEAVES = `leaves more than ${MAX_FIXED} digits as they are`;
+const TWO_LETTERS = 'must be at most two letters with check_digits: mod97';
 
 const REAL_WITHOUT_SUFFIX: Readonly<Partial<Record<Shape, string>>> = {
   text: 'Without suffix, a token can be a real number, name or address of somebody.',

@@ -5,11 +5,11 @@ export type Shape = (typeof SHAPES)[number];
 /** What an e-mail or date keeps of its value. */
 type KeptPart = 'nothing' | 'domain' | 'top_level_domain' | 'year';
 
-export const SPELLINGS = ['trim', 'lower_case', 'e164'] as const;
-type Spelling = (typeof SPELLINGS)[number];
+export const NORMALIZATIONS = ['trim', 'lower_case', 'e164'] as const;
+type Normalization = (typeof NORMALIZATIONS)[number];
 
 export const CHECK_DIGITS = ['none', 'luhn', 'mod97'] as const;
-type CheckDigits = (typeof CHECK_DIGITS)[number];
+export type CheckDigits = (typeof CHECK_DIGITS)[number];
 
 /** Most digits that are kept: fewer than any card number has, which no draw could avoid. */
 export const MAX_FIXED = 11;
@@ -48,7 +48,7 @@ export interface KindSettings {
   readonly length: number;
   /** Whether tokens end with `_` and the suffix. */
   readonly suffix: boolean;
-  readonly spelling: readonly Spelling[];
+  readonly normalize: readonly Normalization[];
   /** ISO 3166-1 alpha-2: phone numbers without a country code are of this country. */
   readonly country: string | null;
   /** null: as the client is set. */

@@ -1,22 +1,28 @@
 import type { Value } from '../types.ts';
-import { DateForm } from './date.ts';
-import { DigitsForm } from './digits.ts';
-import { EmailForm } from './email.ts';
-import { type Form, isRefusal, type Refusal } from './form.ts';
+import { dateForm } from './date.ts';
+import { digitsForm } from './digits.ts';
+import { emailForm } from './email.ts';
 import type { KindSettings, MaskSettings, Shape } from './kind-settings.ts';
 import { maskOf } from './mask.ts';
+import { normalizerOf } from './normalize.ts';
 import { grow, olderShapeOf, SHAPED_CHARACTERS, shapeOf } from './shape.ts';
-import { spellerOf } from './spelling.ts';
-import { type ByteBlocks, type Drawn, type Draws, drawStem, firstAcceptable } from './token.ts';
-
-export { kindProblems, kindWarnings } from './kind-problems.ts';
+import {
+  type ByteBlocks,
+  type Drawn,
+  type Draws,
+  drawStem,
+  type Form,
+  firstAcceptable,
+  isRefusal,
+  type Refusal,
+} from './token.ts';
 
 /** A class of data, ready to draw tokens and to mask values. Pure. */
 export interface Kind {
   readonly settings: KindSettings;
   /** Whether `accept` takes up to 0.1 ms: too long for the event loop that serves HTTP. */
   readonly isSlow: boolean;
-  /** The uniform value (spelling applied), or why the kind refuses the text. */
+  /** The uniform value (normalized), or why the kind refuses the text. */
   accept(text: string): { readonly value: Value } | Refusal;
   /**
    * The first acceptable token from draw `from` on; undefined when no draw is left.
@@ -34,16 +40,16 @@ export function kindOf(settings: KindSettings): Kind {
 }
 
 function compiled(settings: KindSettings, form: Form<unknown>): Kind {
-  const spell = spellerOf(settings);
+  const normalized = normalizerOf(settings);
   const hasFixedLength = settings.shape === 'uuid' || settings.shape === 'word';
   const grows = settings.suffix && !hasFixedLength;
   const mayBeCard = settings.check_digits === 'luhn';
   return {
     settings,
-    isSlow: settings.spelling.includes('e164'),
+    isSlow: settings.normalize.includes('e164'),
     mask: maskOf(settings),
     accept(text) {
-      const value = spell(text);
+      const value = normalized(text);
       if (typeof value !== 'string') return value;
       const plan = form === TEXT || form.plan(value);
       return isRefusal(plan) ? plan : { value: value as Value };
@@ -71,7 +77,7 @@ export function defaultKind(name: string, shape: Shape): KindSettings {
     check_digits: 'none',
     length: 10,
     suffix: true,
-    spelling: [],
+    normalize: [],
     country: null,
     tokens: null,
     time_to_live_s: null,
@@ -94,15 +100,15 @@ function formOf(settings: KindSettings): Form<unknown> {
     case 'text':
       return settings.suffix ? TEXT : exactText(settings.name);
     case 'email':
-      return new EmailForm(settings);
+      return emailForm(settings);
     case 'digits':
-      return new DigitsForm(settings);
+      return digitsForm(settings);
     case 'date':
-      return new DateForm(settings);
+      return dateForm(settings);
     case 'uuid':
-      return UUID;
+      return opaque(drawUuid);
     case 'word':
-      return wordForm(settings.length);
+      return opaque((blocks) => drawStem('a'.repeat(settings.length), blocks));
   }
 }
 
@@ -129,10 +135,10 @@ function exactText(name: string): Form<string> {
   };
 }
 
-const UUID: Form<undefined> = {
-  plan: (value) => tooLong(value),
-  stem: (_, _extra, blocks) => drawUuid(blocks),
-};
+/** Tokens that tell nothing of their values. */
+function opaque(drawn: (blocks: ByteBlocks) => string): Form<undefined> {
+  return { plan: tooLong, stem: (_, _extra, blocks) => drawn(blocks) };
+}
 
 const uuid = Buffer.alloc(16);
 
@@ -144,14 +150,6 @@ function drawUuid(blocks: ByteBlocks): string {
   const hex = uuid.toString('hex');
   const middle = `${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}`;
   return `${hex.slice(0, 8)}-${middle}-${hex.slice(20)}`;
-}
-
-function wordForm(length: number): Form<string> {
-  const shape = 'a'.repeat(length);
-  return {
-    plan: (value) => tooLong(value) ?? shape,
-    stem: (_, _extra, blocks) => drawStem(shape, blocks),
-  };
 }
 
 /** Only the length of a `text` token with suffix can tell that its value is longer. */

@@ -1,6 +1,6 @@
 import { notationOf } from './date-notation.ts';
 import type { KindSettings } from './kind-settings.ts';
-import { emailShape, SHAPED_CHARACTERS } from './shape.ts';
+import { emailShape, firstCharacters, SHAPED_CHARACTERS } from './shape.ts';
 
 const HIDDEN = '****';
 const PUNCTUATION = /[^0-9A-Za-z]+/g;
@@ -41,10 +41,6 @@ function endsMask(first: number, last: number): (value: string) => string {
 /** Matches a text with so many letters and digits. */
 function atLeast(count: number): RegExp {
   return new RegExp(`^(?:[^\\p{L}\\p{N}]*[\\p{L}\\p{N}]){${count}}`, 'u');
-}
-
-function firstCharacters(value: string, count: number): string {
-  return [...value.slice(0, 2 * count)].slice(0, count).join('');
 }
 
 function lastCharacters(value: string, count: number): string {

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import type { CountryCode } from 'libphonenumber-js/min';
-import type { Refusal } from './form.ts';
+import type { Refusal } from './token.ts';
 
 type Library = typeof import('libphonenumber-js/min');
 
@@ -18,10 +18,10 @@ export function isPhoneCountry(country: string): boolean {
 }
 
 /**
- * Spells telephone numbers as E.164 does: `+`, country code, number. Takes some 10 µs for each.
+ * Normalizes telephone numbers to E.164: `+`, country code, number. Takes some 10 µs for each.
  * @param country of numbers without a country code; null: there are none
  */
-export function e164Speller(country: string | null): (text: string) => string | Refusal {
+export function e164Normalizer(country: string | null): (text: string) => string | Refusal {
   const { parsePhoneNumberFromString } = library();
   const options = {
     extract: false,

@@ -52,7 +52,7 @@ export function grow(shape: string, extra: number): string {
 }
 
 /** At most the first `count` code points. Never splits a surrogate pair. */
-function firstCharacters(value: string, count: number): string {
+export function firstCharacters(value: string, count: number): string {
   if (value.length <= count) return value;
   let end = 0;
   for (let taken = 0; taken < count && end < value.length; taken++) {

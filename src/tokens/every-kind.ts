@@ -3,7 +3,7 @@ import { type ReadPolicies, readPolicies } from '../policy/policy-follower.ts';
 import { PolicyRules } from '../policy/rules.ts';
 import { defaultKind, type Kind, kindOf, OLDER_TEXT } from '../shape/kind.ts';
 import type { KindSettings } from '../shape/kind-settings.ts';
-import { spellerOf } from '../shape/spelling.ts';
+import { normalizerOf } from '../shape/normalize.ts';
 import type { Drawn, Draws } from '../shape/token.ts';
 import type { PolicyStore, PolicyVersion, StoredPolicy } from '../store/policies.ts';
 import { commandDeadline } from '../timeouts.ts';
@@ -18,7 +18,7 @@ interface Named {
   /** By what decides about a token. */
   readonly kinds: Map<string, Kind>;
   /** By what decides about a value. */
-  readonly spellers: Map<string, ReturnType<typeof spellerOf>>;
+  readonly normalizers: Map<string, ReturnType<typeof normalizerOf>>;
 }
 
 /** The kinds of all versions of the policy, and of older programs: each drew tokens. */
@@ -94,7 +94,7 @@ export class EveryKind {
 
   /** Whether versions of a kind normalized values in several ways. */
   get hasSpellings(): boolean {
-    return [...this.#byName.values()].some(({ spellers }) => spellers.size > 1);
+    return [...this.#byName.values()].some(({ normalizers }) => normalizers.size > 1);
   }
 
   /** The kind as the newest policy has it: the same object as `draws` gives. */
@@ -129,8 +129,8 @@ export class EveryKind {
   /** How records of a kind may have the text: as it is, and as each version normalized it. */
   spellings(name: string, text: string): ReadonlySet<string> {
     const all = new Set([text]);
-    for (const spell of this.#of(name).spellers.values()) {
-      const spelled = spell(text);
+    for (const normalize of this.#of(name).normalizers.values()) {
+      const spelled = normalize(text);
       if (typeof spelled === 'string') all.add(spelled);
     }
     return all;
@@ -138,19 +138,19 @@ export class EveryKind {
 
   /** Equal for names whose `spellings` of a text are equal. */
   spellingKey(name: string): string {
-    return [...this.#of(name).spellers.keys()].toSorted().join();
+    return [...this.#of(name).normalizers.keys()].toSorted().join();
   }
 
   #add(settings: KindSettings): void {
-    const { kinds, spellers } = this.#named(settings.name);
-    const spelling = JSON.stringify([settings.spelling, settings.country]);
-    if (!spellers.has(spelling)) spellers.set(spelling, spellerOf(settings));
+    const { kinds, normalizers } = this.#named(settings.name);
+    const normal = JSON.stringify([settings.normalize, settings.country]);
+    if (!normalizers.has(normal)) normalizers.set(normal, normalizerOf(settings));
     const key = keyOf(settings);
     if (!kinds.has(key)) kinds.set(key, kindOf(settings));
   }
 
   #of(name: string): Named {
-    return this.#byName.get(name) ?? { kinds: new Map(), spellers: new Map() };
+    return this.#byName.get(name) ?? { kinds: new Map(), normalizers: new Map() };
   }
 
   #named(name: string): Named {

@@ -84,7 +84,7 @@ export class Tokenizer {
     terms: ValueTerms | readonly ValueTerms[],
     deadlineMs = performance.now() + REQUEST_PATIENCE_MS,
   ): Promise<readonly Token[]> {
-    const drafts = values.map((value, i) => this.#first(value, isEach(terms) ? terms[i]! : terms));
+    const drafts = this.#drafts(values, terms);
     let pending = drafts.map((_, i) => i);
     while (pending.length > 0) {
       const asked = pending.map((i) => drafts[i]!);
@@ -111,7 +111,7 @@ export class Tokenizer {
     deadlineMs: number,
   ): Promise<readonly (Token | null)[]> {
     const found: (Token | null)[] = values.map(() => null);
-    const drafts = values.map((value, i) => this.#first(value, isEach(terms) ? terms[i]! : terms));
+    const drafts = this.#drafts(values, terms);
     for (let pending = drafts.map((_, i) => i); pending.length > 0; ) {
       const stored = await this.#records.findDurable(
         pending.map((i) => drafts[i]!.token_fingerprint),
@@ -232,16 +232,20 @@ export class Tokenizer {
     return this.#keyring.seal(value, tokenFingerprint, valueFingerprint, terms.scope, imported);
   }
 
-  #first(value: Value, terms: ValueTerms): Draft {
-    const isRandom = terms.token_mode === 'random';
-    const source = isRandom
-      ? this.#keyring.randomDraws()
-      : this.#keyring.deterministicDraws(value, terms.scope);
-    return this.#draft(value, terms, source, 0);
+  #drafts(values: readonly Value[], asked: ValueTerms | readonly ValueTerms[]): Draft[] {
+    return values.map((value, i) => {
+      const terms = 'token_mode' in asked ? asked : asked[i]!;
+      const isRandom = terms.token_mode === 'random';
+      const source = isRandom
+        ? this.#keyring.randomDraws()
+        : this.#keyring.deterministicDraws(value, terms.scope);
+      return this.#draft(value, terms, source, 0);
+    });
   }
 
   #next(draft: Draft, step: Step): Draft {
-    if (step === 'draw') return this.#redraw(draft);
+    const { value, terms, source, draw } = draft;
+    if (step === 'draw') return this.#draft(value, terms, source, draw + 1);
     return typeof step === 'object' ? this.#imported(draft, step.alias) : draft;
   }
 
@@ -250,10 +254,6 @@ export class Tokenizer {
     const { spaceBytes } = draft.terms.scope ?? {};
     const tokenFingerprint = this.#keyring.tokenFingerprint(token, spaceBytes);
     return { ...draft, token, token_fingerprint: tokenFingerprint, isImported: true };
-  }
-
-  #redraw({ value, terms, source, draw }: Draft): Draft {
-    return this.#draft(value, terms, source, draw + 1);
   }
 
   /** @param from the first draw to try; earlier draws belong to other values */
@@ -270,10 +270,6 @@ export class Tokenizer {
 
 function leased(record: FreshRecord, { time_to_live_s: timeToLiveS }: ValueTerms): NewRecord {
   return timeToLiveS === null ? record : { ...record, time_to_live_s: timeToLiveS };
-}
-
-function isEach(terms: ValueTerms | readonly ValueTerms[]): terms is readonly ValueTerms[] {
-  return Array.isArray(terms);
 }
 
 /** @param held in a stored record; a replaced record is stored, and so checked, again */

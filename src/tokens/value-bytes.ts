@@ -1,7 +1,6 @@
 import { SHAPED_CHARACTERS } from '../shape/shape.ts';
+import { MAX_VALUE_BYTES } from '../types.ts';
 
-/** Limit for a value, in bytes of UTF-8. */
-export const MAX_VALUE_BYTES = 65_536;
 const MAX_CHARACTER_BYTES = 4;
 
 /**

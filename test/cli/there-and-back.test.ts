@@ -35,7 +35,7 @@ describe.each(kinds())('export from the %s database', (kind) => {
 version: 1
 kinds:
   card: { shape: digits, keep_last: 4, suffix: false }
-  mail: { shape: email, keep: domain, spelling: [trim, lower_case] }
+  mail: { shape: email, keep: domain, normalize: [trim, lower_case] }
 fields: { "cards[*]": card, "mails[*]": mail, "texts[*]": text }
 elsewhere: pass
 `;
@@ -120,7 +120,7 @@ const VALUES_A_KIND = 500;
 const KINDS: Readonly<Record<string, string>> = {
   number: '{ shape: digits }',
   card: '{ shape: digits, keep_last: 4, check_digits: luhn, suffix: false }',
-  mail: '{ shape: email, keep: domain, spelling: [trim, lower_case] }',
+  mail: '{ shape: email, keep: domain, normalize: [trim, lower_case] }',
   day: '{ shape: date, keep: year }',
   code: '{ shape: word, length: 6 }',
   id: '{ shape: uuid, suffix: false }',
@@ -139,7 +139,7 @@ elsewhere: refuse
 const NEXT_POLICY = POLICY.replace('keep_last: 4', 'keep_last: 2')
   .replace('shape: word, length: 6', 'shape: email')
   .replace('keep: year', 'keep: nothing')
-  .replace('note: { shape: text, tokens: random', 'note: { shape: text, spelling: [lower_case]');
+  .replace('note: { shape: text, tokens: random', 'note: { shape: text, normalize: [lower_case]');
 
 /** A value of a kind, another for each number. */
 function exampleOf(kind: string, i: number): string {

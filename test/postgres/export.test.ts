@@ -42,8 +42,8 @@ function anyKind(random: Random, name: string): string {
     }
     case 'mail': {
       const keep = random.pick(['nothing', 'domain', 'top_level_domain']);
-      const spelling = random.pick(['[]', '[trim]', '[trim, lower_case]']);
-      return `{ shape: email, keep: ${keep}, spelling: ${spelling}${tokens} }`;
+      const normalize = random.pick(['[]', '[trim]', '[trim, lower_case]']);
+      return `{ shape: email, keep: ${keep}, normalize: ${normalize}${tokens} }`;
     }
     case 'day':
       return `{ shape: date, keep: ${random.pick(['nothing', 'year'])}${tokens} }`;
@@ -185,7 +185,7 @@ test('a damaged alias keeps no pair out of an export', async () => {
 
 /** Everything of a kind that its draws depend on. */
 function drawsOf({ settings }: Kind): string {
-  return JSON.stringify({ ...settings, mask: null, spelling: null, tokens: null });
+  return JSON.stringify({ ...settings, mask: null, normalize: null, tokens: null });
 }
 
 /** Whether tokenize gives the token now, by what was drawn, not by what is stored. */

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { Keyring } from '../../src/crypto/keyring.ts';
 import { scopeOf } from '../../src/crypto/scope.ts';
-import { defaultKind, kindProblems } from '../../src/shape/kind.ts';
+import { defaultKind } from '../../src/shape/kind.ts';
+import { kindProblems } from '../../src/shape/kind-problems.ts';
 import {
   CHECK_DIGITS,
   type KindSettings,
@@ -48,9 +49,9 @@ const OF_SHAPE: Readonly<Record<Shape, fc.Arbitrary<Partial<KindSettings>>>> = {
 };
 const spellings: fc.Arbitrary<Partial<KindSettings>> = fc.oneof(
   fc.constant({}),
-  fc.record({ spelling: fc.subarray(['trim', 'lower_case'] as const) }),
+  fc.record({ normalize: fc.subarray(['trim', 'lower_case'] as const) }),
   fc.record({
-    spelling: fc.constant(['trim', 'e164'] as const),
+    normalize: fc.constant(['trim', 'e164'] as const),
     country: fc.constantFrom(null, 'DE'),
   }),
 );
@@ -66,8 +67,8 @@ export const kinds: fc.Arbitrary<KindSettings> = fc
         fc.boolean(),
         fc.option(ends, { nil: defaultKind('one', shape).mask }),
       )
-      .map(([own, spelling, suffix, mask]) =>
-        kindSettings(shape, { ...own, ...spelling, suffix, mask }),
+      .map(([own, normalize, suffix, mask]) =>
+        kindSettings(shape, { ...own, ...normalize, suffix, mask }),
       ),
   )
   .filter((settings) => kindProblems(settings).length === 0);

@@ -1,6 +1,107 @@
 import { inject } from 'vitest';
+import { type OpsService, servedOps, startWithOps } from './ops.ts';
 import { query } from './postgres.ts';
-import { newPlace, type Service, startService } from './service.ts';
+import { expectNoSecretIn, noteSecrets } from './secrecy.ts';
+import {
+  createClient,
+  newPlace,
+  type Place,
+  type Service,
+  startService,
+  until,
+  usualPlace,
+} from './service.ts';
+import { sql } from './vault.ts';
+
+export interface DataAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The text of `data`. */
+  readonly data: string;
+  readonly body: any;
+}
+
+type More = Readonly<Record<string, string>>;
+
+const ALL = ['--can', 'tokenize,detokenize,lookup'];
+
+/**
+ * Serves a vault under a policy, for all tests of a block. The client `app` may do everything.
+ * @param clients the options of other clients, by name
+ */
+export function governed(
+  document: string | undefined,
+  clients: Readonly<Record<string, readonly string[]>> = {},
+  env: Record<string, string> | ((place: Place) => Record<string, string>) = {},
+  makePlace = usualPlace,
+) {
+  const keys: Record<string, string> = {};
+  const at = servedOps(async () => {
+    const place = await makePlace();
+    const started = await startWithOps(place, typeof env === 'function' ? env(place) : env);
+    for (const [name, options] of Object.entries({ app: ALL, ...clients }))
+      keys[name] = (await createClient(place, '--name', name, ...options)).api_key;
+    if (document !== undefined) await applied(started, document);
+    return { ...started, api_key: keys.app! };
+  });
+  /** Adds a version without the command, which would check it. Does not wait. */
+  async function insert(text: string, { place } = at.service): Promise<number> {
+    const next = 'select coalesce(max(version), 0) + 1, $1 from standin.policies returning version';
+    const [row] = await sql(place, `insert into standin.policies (version, document) ${next}`, [
+      text,
+    ]);
+    return row!.version;
+  }
+  async function applied(service: OpsService, text: string): Promise<void> {
+    const version = await insert(text, service);
+    const isInForce = async () => {
+      const { status, body } = await send('policy', undefined, 'app', {}, service);
+      return status === 200 && body.version === version;
+    };
+    await until(isInForce, `version ${version} of the policy in force`);
+  }
+  /**
+   * Sends `{"data": data}`; a string is the JSON text of data. Without data: a GET.
+   * @param who the name of a client, or an API key
+   */
+  async function send(
+    to: string,
+    data: unknown,
+    who = 'app',
+    more: More = {},
+    { url }: { readonly url: string } = at.service,
+  ): Promise<DataAnswer> {
+    const sent = typeof data === 'string' ? data : JSON.stringify(data);
+    const values = data === undefined ? undefined : JSON.parse(sent);
+    const response = await fetch(`${url}/api/v1/${to}`, {
+      headers: {
+        authorization: `Bearer ${keys[who] ?? who}`,
+        'content-type': 'application/json',
+        ...more,
+      },
+      ...(data === undefined ? {} : { method: 'POST', body: `{"data":${sent}}` }),
+    });
+    const { status, headers } = response;
+    const text = await response.text();
+    if (!response.ok) expectNoSecretIn(`${JSON.stringify([...headers])}${text}`, values);
+    const body = JSON.parse(text);
+    noteSecrets([values, body.data]);
+    const end = text.search(/,"(?:unapplied|status|request_id)":/);
+    return { status, headers, text, body, data: text.slice('{"data":'.length, end) };
+  }
+  return {
+    get service() {
+      return at.service;
+    },
+    /** API keys by name. */
+    keys,
+    send,
+    insert,
+    /** As insert, and waits until the version is in force. */
+    apply: (text: string) => applied(at.service, text),
+  };
+}
 
 /** A service on a vault of its own, with this policy in force. */
 export async function startWithPolicy(document: string): Promise<Service> {

@@ -21,7 +21,7 @@ const POLICY = `version: 1
 kinds:
   person: { shape: word, length: 8 }
   card: { shape: digits, keep_last: 4, check_digits: luhn, mask: { show: ends, last: 4 } }
-  phone: { shape: digits, spelling: [e164], country: US }
+  phone: { shape: digits, normalize: [e164], country: US }
   code: { shape: digits, suffix: false }
   born: { shape: date, keep: year }
 ${numbered(20, (i) => `  word_${i}: { shape: word, length: ${i + 5} }`)}

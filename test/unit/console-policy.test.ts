@@ -47,12 +47,9 @@ test('examples stay the same while the version does', () => {
 
 test('a list of clients names a few kinds of each right, and counts the others', () => {
   const kinds = Array.from({ length: 9 }, (_, i) => `k${i}`);
-  const policy = policyOf(
-    1,
-    `version: 1
-kinds: { ${kinds.map((kind) => `${kind}: { shape: digits }`).join(', ')} }
-rights: { support: { text: full, "*": masked } }`,
-  );
+  const declared = kinds.map((kind) => `${kind}: { shape: digits }`).join(', ');
+  const rights = 'rights: { support: { text: full, "*": masked } }';
+  const policy = policyOf(1, `version: 1\nkinds: { ${declared} }\n${rights}`);
   expect(shown({ policy }).seenInShort(CLIENT)).toEqual([
     { right: 'full', kinds: ['text'], others: 0 },
     { right: 'masked', kinds: kinds.slice(0, 6), others: 3 },

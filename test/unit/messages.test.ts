@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { CallerError, InternalError } from '../../src/errors.ts';
 import { policyOf } from '../../src/policy/policy-follower.ts';
 import { errorOf, failureOf } from '../../src/tokens/threads/messages.ts';
@@ -8,10 +8,8 @@ test('a policy that comes back outlives those that came between', () => {
   const rules = new ThreadRules();
   const policies = Array.from({ length: 20 }, (_, i) =>
     policyOf({
-      version: i,
+      ...{ version: i, applied_at: new Date(i), applied_by: '' },
       document: `version: 1 # ${i}\n`,
-      applied_at: new Date(i),
-      applied_by: '',
     }),
   );
   const [first] = policies;
@@ -24,17 +22,12 @@ test('a policy that comes back outlives those that came between', () => {
   }
 });
 
-describe('failures between threads', () => {
-  test('come over with all that an answer and a log need', () => {
-    const cause = Object.assign(new Error('x'), { code: '57P01' });
-    const ours = errorOf(
-      structuredClone(failureOf(new InternalError('database_unavailable', { cause }))),
-    );
-    expect(ours).toMatchObject({ reason: 'database_unavailable', cause: { code: '57P01' } });
-    const theirs = errorOf(structuredClone(failureOf(new CallerError('overloaded', '', 1))));
-    expect(theirs).toEqual(new CallerError('overloaded', '', 1));
-    expect(errorOf(structuredClone(failureOf(new TypeError('secret'))))).toMatchObject({
-      reason: 'unexpected',
-    });
-  });
+test('a failure comes over from a thread with all that an answer and a log need', () => {
+  const cause = Object.assign(new Error('x'), { code: '57P01' });
+  const passed = (error: Error) => errorOf(structuredClone(failureOf(error)));
+  const ours = passed(new InternalError('database_unavailable', { cause }));
+  expect(ours).toMatchObject({ reason: 'database_unavailable', cause: { code: '57P01' } });
+  const theirs = new CallerError('overloaded', '', 1);
+  expect(passed(theirs)).toEqual(theirs);
+  expect(passed(new TypeError('secret'))).toMatchObject({ reason: 'unexpected' });
 });

@@ -1,7 +1,8 @@
-import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Policy } from '../../src/policy/policy.ts';
 import { PolicyFollower, type PolicySnapshot } from '../../src/policy/policy-follower.ts';
 import { PolicyGate } from '../../src/policy/policy-gate.ts';
+import { defaultKind } from '../../src/shape/kind.ts';
 import type { PolicyStore } from '../../src/store/policies.ts';
 import { leaseMs } from '../../src/timeouts.ts';
 
@@ -28,7 +29,8 @@ const snapshot = (policy: Policy | undefined, asOfMs = leaseMs()): PolicySnapsho
   ...{ policy, asOfMs, hasBareTokens: false, problem: undefined },
 });
 const policy = (version: number, tag: string): Policy => ({
-  ...{ version, tag, kinds: [], fields: undefined, rights: undefined, elsewhere: 'tokenize' },
+  ...{ version, tag, fields: undefined, rights: undefined, elsewhere: 'tokenize' },
+  kinds: [defaultKind('text', 'text')],
 });
 
 test('a policy is its number and its content, and none is one, too', () => {
@@ -53,31 +55,24 @@ test('a document that is read for too long is given up', async () => {
   await expect(read).rejects.toThrow('takes too long to read');
 });
 
-describe('reads of the policy', () => {
+test('a document that could not be read for want of a thread is read again', async () => {
   let passedMs = 0;
-  beforeEach(() => {
-    passedMs = 0;
-    const now = performance.now.bind(performance);
-    vi.spyOn(performance, 'now').mockImplementation(() => now() + passedMs);
+  const now = performance.now.bind(performance);
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + passedMs);
+  onTestFinished(() => clock.mockRestore());
+  const stored = { version: 1, applied_at: new Date(0), applied_by: 'a', document: '' };
+  const store = {
+    hasBareTokens: async () => false,
+    candidates: async () => [{ ...stored, is_durable: true, is_noted: true }],
+    get: async () => stored,
+  } as Partial<PolicyStore> as PolicyStore;
+  let hasThread = false;
+  const follower = new PolicyFollower(store, undefined, async () => {
+    if (!hasThread) throw new Error('no thread');
+    return [policy(1, 'a')];
   });
-  afterEach(() => void vi.restoreAllMocks());
-  const storeOf = (stub: Partial<PolicyStore>) => stub as PolicyStore;
-
-  test('take a document again that could not be read for want of a thread', async () => {
-    const stored = { version: 1, applied_at: new Date(0), applied_by: 'a', document: '' };
-    const store = storeOf({
-      hasBareTokens: async () => false,
-      candidates: async () => [{ ...stored, is_durable: true, is_noted: true }],
-      get: async () => stored,
-    });
-    let hasThread = false;
-    const follower = new PolicyFollower(store, undefined, async () => {
-      if (!hasThread) throw new Error('no thread');
-      return [policy(1, 'a')];
-    });
-    expect((await follower.refresh()).problem).toMatchObject({ message: 'no thread' });
-    hasThread = true;
-    passedMs += 100;
-    expect(await follower.refresh()).toMatchObject({ problem: undefined, policy: { version: 1 } });
-  });
+  expect((await follower.refresh()).problem).toMatchObject({ message: 'no thread' });
+  hasThread = true;
+  passedMs += 100;
+  expect(await follower.refresh()).toMatchObject({ problem: undefined, policy: { version: 1 } });
 });

@@ -29,9 +29,9 @@ const GOOD = [
   kind('{ shape: email, keep: top_level_domain }'),
   kind('{ shape: date, mask: { show: year } }'),
   kind('{ shape: digits, keep_first: 1, keep_last: 1, mask: { show: ends, first: 1, last: 2 } }'),
-  kind('{ shape: text, spelling: [], tokens: deterministic, time_to_live_s: 1, suffix: true }'),
+  kind('{ shape: text, normalize: [], tokens: deterministic, time_to_live_s: 1, suffix: true }'),
   kind('{ shape: text, mask: { show: ends, first: 16, last: 16 } }'),
-  kind('{ shape: word, length: 12, spelling: [trim, lower_case] }'),
+  kind('{ shape: word, length: 12, normalize: [trim, lower_case] }'),
 ];
 
 const BAD = [
@@ -75,8 +75,8 @@ const BAD = [
   kind('{ shape: uuid, check_digits: luhn }'),
   kind('{ shape: word, length: 4 }'),
   kind('{ shape: text, suffix: "no" }'),
-  kind('{ shape: text, spelling: trim }'),
-  kind('{ shape: text, spelling: [trim, trim] }'),
+  kind('{ shape: text, normalize: trim }'),
+  kind('{ shape: text, normalize: [trim, trim] }'),
   kind('{ shape: text, country: Germany }'),
   kind('{ shape: text, time_to_live_s: 0 }'),
   kind('{ shape: text, time_to_live_s: null }'),

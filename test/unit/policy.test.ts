@@ -12,7 +12,7 @@ kinds:
   card: { shape: digits, keep_last: 4, check_digits: none, mask: { show: ends, last: 2 } }
   note:
     shape: text
-    spelling: [trim, lower_case]
+    normalize: [trim, lower_case]
     tokens: random
     time_to_live_s: 86400
 fields:
@@ -25,6 +25,8 @@ rights:
   "*": { "*": none }
 `;
 
+const NOTE = { normalize: ['trim', 'lower_case'], tokens: 'random', time_to_live_s: 86_400 };
+const KINDS = 'text, email, digits, date, uuid, word';
 const NEEDS_ELSEWHERE =
   'say what happens to strings at all other paths: add elsewhere: pass (they go through unchanged, in clear) or refuse (they make the request fail) or tokenize (they are tokenized, as text)';
 
@@ -47,27 +49,17 @@ describe('a policy', () => {
     expect(policy.kinds.map(({ name }) => name)).toEqual([...SHAPES, 'card', 'note']);
     const [card, note] = policy.kinds.slice(-2);
     expect(card).toMatchObject({
-      shape: 'digits',
-      keep_first: 0,
-      keep_last: 4,
-      suffix: true,
-      tokens: null,
+      ...{ shape: 'digits', keep_first: 0, keep_last: 4, suffix: true, tokens: null },
       mask: { show: 'ends', first: 0, last: 2 },
     });
-    expect(note).toMatchObject({
-      spelling: ['trim', 'lower_case'],
-      tokens: 'random',
-      time_to_live_s: 86_400,
-    });
+    expect(note).toMatchObject(NOTE);
     expect(policy.fields).toEqual([
       { path: 'customer.email', kind: 'email' },
       { path: 'cards[*].number', kind: 'card' },
       { path: '$.customer["full name"]', kind: 'text' },
     ]);
-    expect(policy.rights).toEqual({
-      support: { card: 'masked', '*': 'full' },
-      '*': { '*': 'none' },
-    });
+    const support = { card: 'masked', '*': 'full' };
+    expect(policy.rights).toEqual({ support, '*': { '*': 'none' } });
     expect(kindsInUse(policy).map(({ name }) => name)).toEqual(['text', 'email', 'card', 'note']);
   });
 
@@ -78,12 +70,7 @@ describe('a policy', () => {
       version: 1,
       kinds: {
         card: { shape: 'digits', keep_last: 4, mask: { show: 'ends', last: 2 } },
-        note: {
-          shape: 'text',
-          spelling: ['trim', 'lower_case'],
-          tokens: 'random',
-          time_to_live_s: 86_400,
-        },
+        note: { shape: 'text', ...NOTE },
       },
       fields: Object.fromEntries(policy.fields!.map(({ path, kind }) => [path, kind])),
       elsewhere: 'pass',
@@ -114,6 +101,16 @@ describe('a policy', () => {
     const seen = (name: string) => rightOf(policy, { client_id: 'id', name }, 'text');
     expect(['__proto__', 'constructor', 'other'].map(seen)).toEqual(['masked', 'none', 'none']);
   });
+});
+
+test('spelling, the old name of normalize, loads from the vault only, and is the same kind', () => {
+  const old = FULL.replace('normalize', 'spelling');
+  const { policy, mistakes } = parsePolicy(old, true);
+  expect([policy, mistakes]).toEqual([parsed(FULL), []]);
+  expect(changesOf(policy, parsed(FULL))).toEqual([]);
+  expect(mistakesOf(old)).toEqual(['7:5: spelling is called normalize now: write normalize']);
+  const both = parsePolicy(FULL.replace(/normalize.*/, '$&\n    spelling: [trm]'), true);
+  expect(both.mistakes[0]?.text).toMatch(/^normalize: trm \(did you mean trim\?\)/);
 });
 
 describe('the right of a client to a kind', () => {
@@ -150,9 +147,7 @@ describe('the right of a client to a kind', () => {
   });
 });
 
-describe('mistakes', () => {
-  test('are found all at once, each with its place and the remedy', () => {
-    const text = `version: 1
+const MANY_MISTAKES = `version: 1
 kinds:
   5: { shape: text }
   Card: { shape: digit, keep_lst: 4 }
@@ -166,9 +161,9 @@ kinds:
   card: { shape: text }
   text: { shape: text }
   none: {}
-  mail: { shape: email, suffix: yes, country: de, spelling: trim, mask: ends }
-  list: { shape: text, spelling: [trim, trim], tokens: 5, mask: { show: ends } }
-  bad: { shape: text, spelling: [trm], mask: { show: nothing, last: 4 }, time_to_live_s: 0.5 }
+  mail: { shape: email, suffix: yes, country: de, normalize: trim, mask: ends }
+  list: { shape: text, normalize: [trim, trim], tokens: 5, mask: { show: ends } }
+  bad: { shape: text, normalize: [trm], mask: { show: nothing, last: 4 }, time_to_live_s: 0.5 }
 feilds: {}
 fields:
   a: email
@@ -181,129 +176,91 @@ fields:
   $.a: emial
 rights: { support: { crad: masked, card: mask }, ops: full }
 `;
-    expect(mistakesOf(text)).toEqual([
-      '3:3: a name must be text: write it in quotes: "5"',
-      '4:3: the name of a kind is a letter a to z, then at most 31 of a to z, 0 to 9 and _',
-      '4:18: shape: digit (did you mean digits?) is not known: choose text, email, digits, date, uuid, word',
-      '4:25: keep_lst (did you mean keep_last?) is not known: choose suffix, spelling, country, tokens, time_to_live_s, mask, keep, keep_first, keep_last, begins_with, check_digits, length',
-      '7:5: kep_last (did you mean keep_last?) is not known: choose shape, keep_first, keep_last, begins_with, check_digits, suffix, spelling, country, tokens, time_to_live_s, mask',
-      '8:5: keep is an option of the shape email, date, not of digits: leave it out',
-      '9:18: begins_with must be text: write it in quotes: "09"',
-      '10:17: keep_first must be a whole number, 0 to 11',
-      '11:19: show: domain is not known: choose nothing, ends',
-      '12:3: card is there twice: leave one out',
-      '13:3: text is a kind already, with default options: choose another name',
-      '14:3: the kind none needs a shape: text, email, digits, date, uuid, word',
-      '14:9: the kind none is empty: leave it out, or write what belongs there',
-      '15:33: suffix must be true or false',
-      '15:47: country must be a country such as DE (ISO 3166-1 alpha-2)',
-      '15:61: spelling must be a list, such as [trim]',
-      '15:73: mask must be what it shows, such as { show: domain }',
-      '16:34: spelling must be a list of different words',
-      '16:56: tokens must be one of deterministic, random',
-      '16:65: mask must be an end that it shows: add first or last, a number',
-      '17:34: spelling: trm (did you mean trim?) is not known: choose trim, lower_case, e164',
-      '17:63: last goes with show: ends only: leave it out',
-      '17:90: time_to_live_s must be a whole number, 1 to 864000000',
-      '18:1: feilds (did you mean fields?) is not known: choose version, kinds, fields, elsewhere, rights',
-      `19:1: ${NEEDS_ELSEWHERE}`,
-      '21:3: fields names a and something inside it: name one of them',
-      '22:3: fields: no path at "[0"; write paths like customer.emails[*],name or ["full name"]',
-      '23:3: leave out the ?: no field of a policy need be in a request',
-      '25:3: fields names c[*] and a single item there: name one of them',
-      '26:6: the kind of d must be text: write it in quotes: "5"',
-      '27:3: fields names a twice',
-      '27:8: the kind emial (did you mean email?) is not known: choose text, email, digits, date, uuid, word, Card, card, none, mail, list, bad',
-      '28:22: the kind crad (did you mean card?) is not known: choose text, email, digits, date, uuid, word, Card, card, none, mail, list, bad',
-      '28:42: the right to card: mask is not known: choose full, masked, none',
-      '28:55: the rights of ops must be lines of a name, a colon and a value',
-    ]);
+const WHAT_THEY_ARE = `3:3: a name must be text: write it in quotes: "5"
+4:3: the name of a kind is a letter a to z, then at most 31 of a to z, 0 to 9 and _
+4:18: shape: digit (did you mean digits?) is not known: choose ${KINDS}
+4:25: keep_lst (did you mean keep_last?) is not known: choose suffix, normalize, country, tokens, time_to_live_s, mask, keep, keep_first, keep_last, begins_with, check_digits, length
+7:5: kep_last (did you mean keep_last?) is not known: choose shape, keep_first, keep_last, begins_with, check_digits, suffix, normalize, country, tokens, time_to_live_s, mask
+8:5: keep is an option of the shape email, date, not of digits: leave it out
+9:18: begins_with must be text: write it in quotes: "09"
+10:17: keep_first must be a whole number, 0 to 11
+11:19: show: domain is not known: choose nothing, ends
+12:3: card is there twice: leave one out
+13:3: text is a kind already, with default options: choose another name
+14:3: the kind none needs a shape: ${KINDS}
+14:9: the kind none is empty: leave it out, or write what belongs there
+15:33: suffix must be true or false
+15:47: country must be a country such as DE (ISO 3166-1 alpha-2)
+15:62: normalize must be a list, such as [trim]
+15:74: mask must be what it shows, such as { show: domain }
+16:35: normalize must be a list of different words
+16:57: tokens must be one of deterministic, random
+16:66: mask must be an end that it shows: add first or last, a number
+17:35: normalize: trm (did you mean trim?) is not known: choose trim, lower_case, e164
+17:64: last goes with show: ends only: leave it out
+17:91: time_to_live_s must be a whole number, 1 to 864000000
+18:1: feilds (did you mean fields?) is not known: choose version, kinds, fields, elsewhere, rights
+19:1: ${NEEDS_ELSEWHERE}
+21:3: fields names a and something inside it: name one of them
+22:3: fields: no path at "[0"; write paths like customer.emails[*],name or ["full name"]
+23:3: leave out the ?: no field of a policy need be in a request
+25:3: fields names c[*] and a single item there: name one of them
+26:6: the kind of d must be text: write it in quotes: "5"
+27:3: fields names a twice
+27:8: the kind emial (did you mean email?) is not known: choose ${KINDS}, Card, card, none, mail, list, bad
+28:22: the kind crad (did you mean card?) is not known: choose ${KINDS}, Card, card, none, mail, list, bad
+28:42: the right to card: mask is not known: choose full, masked, none
+28:55: the rights of ops must be lines of a name, a colon and a value`;
+
+describe('mistakes', () => {
+  test('are found all at once, each with its place and the remedy', () => {
+    expect(mistakesOf(MANY_MISTAKES).join('\n')).toBe(WHAT_THEY_ARE);
   });
 
-  test.each([
-    ['', '1:1: the document is empty: write at least version: 1'],
-    ['# only a comment', '1:1: the document is empty: write at least version: 1'],
-    ['[]', '1:1: the policy must be lines of a name, a colon and a value'],
-    ['a CSV file', '1:1: the policy must be lines of a name, a colon and a value'],
-    ['{}', '1:1: the policy is empty: leave it out, or write what belongs there'],
-    [
-      'fields: { a: text }\nelsewhere: pass',
-      '1:1: the version of the format is missing: add version: 1',
-    ],
-    ['version: "1"', '1:10: the version of the format must be 1'],
-    ['version: 2', '1:10: this program knows version 1 of the format only: use a newer release'],
-    [
-      'version: 1\nfields: { "$[*].a": text }\nelsewhere: pass',
-      '2:11: begin the path with a name: paths lead into a record, also in a list of records',
-    ],
-    ['version: 1\n---\nversion: 1', '2:1: there is a second document: leave out the line ---'],
-    [
-      '%YAML 1.1\n---\nversion: 1',
-      '1:1: the document says that it is not YAML 1.2: leave out the line %YAML',
-    ],
-    [
-      'version: &one 1',
-      '1:15: a policy has no anchors (&) and aliases (*): write the value here again',
-    ],
-    ['version: !one 1', '1:10: a policy has no tags (!): leave the tag out'],
-    ['version: !!binary 1', '1:10: a policy has no tags (!): leave the tag out'],
-    ['version: 1 # \u202e', '1:14: the character U+202E is not allowed: leave it out'],
-    ['version: 1 # \0', '1:14: the character U+0000 is not allowed: leave it out'],
-    ['version: 1\nkinds:', '2:7: kinds must be lines of a name, a colon and a value'],
-    [
-      'version: 1\nelsewhere: pass\nfields: {}',
-      '3:9: fields is empty: leave it out, or write what belongs there',
-    ],
-    ['version: 1\nfields:\n  a: text', `2:1: ${NEEDS_ELSEWHERE}`],
-    [
-      'version: 1\nelsewhere: pas\nfields: { a: text }',
-      '2:12: elsewhere: pas (did you mean pass?) is not known: choose pass, refuse, tokenize',
-    ],
-    [
-      'version: 1\nelsewhere: refuse',
-      '2:1: without fields, every string is tokenized as text: leave elsewhere out',
-    ],
-    ['version: 1\nrights: {}', '2:9: rights is empty: leave it out, or write what belongs there'],
-    [
-      'version: 1\nfields: { "a\\ud800": text }\nelsewhere: pass',
-      '2:11: the path has half a surrogate pair: correct the escape',
-    ],
-    [
-      'version: 1\nrights:\n  *: { card: full }',
-      '3:4: a name or a value that begins with * or & needs quotes: "*"',
-    ],
-    [
-      'version: 1\nkinds:\n\ta: { shape: text }',
-      '3:1: this line is indented with a tab: use spaces',
-    ],
-    [
-      'version: 1\nfields:\n  a: text\n    b: text',
-      '3:6: line 4 is indented more than line 3: align them',
-    ],
-    [
-      'version: 1\nfields:\n  a: b: c',
-      '3:6: this value has a colon: write it in quotes, or begin a new line with it',
-    ],
-    [
-      '{ "version": 1 "rights": { "*": { "*": full } } }',
-      '1:14: a comma or a closing bracket is missing here',
-    ],
-    // A name of this length is compared with no other: a document has room for thousands.
-    [
-      `version: 1\nfields: { a: ${'x'.repeat(65)} }\nelsewhere: pass\nkinds: { k: { shape: text } }`,
-      `2:14: the kind ${'x'.repeat(65)} is not known: choose text, email, digits, date, uuid, word, k`,
-    ],
-    [
-      'version: 1\nfields:\n  a: text\n b: text',
-      '4:1: this line is not indented like those beside it: align them, or close the bracket before it',
-    ],
-    ['version: 1\nkinds:\n  a text', '3:3: kinds must be lines of a name, a colon and a value'],
-    [
-      'version: 1\nfields:\n  a:text\n  b: text',
-      '3:3: this line must be a name, a colon, a space and a value',
-    ],
-  ])('%j: %s', (text, mistake) => {
-    expect(mistakesOf(text)).toEqual([mistake]);
+  /** `DOCUMENT => MISTAKE`, with JSON's escapes in the document. */
+  const single = String.raw`
+ => 1:1: the document is empty: write at least version: 1
+# only a comment => 1:1: the document is empty: write at least version: 1
+[] => 1:1: the policy must be lines of a name, a colon and a value
+a CSV file => 1:1: the policy must be lines of a name, a colon and a value
+{} => 1:1: the policy is empty: leave it out, or write what belongs there
+fields: { a: text }\nelsewhere: pass => 1:1: the version of the format is missing: add version: 1
+version: "1" => 1:10: the version of the format must be 1
+version: 2 => 1:10: this program knows version 1 of the format only: use a newer release
+version: 1\nfields: { "$[*].a": text }\nelsewhere: pass => 2:11: begin the path with a name: paths lead into a record, also in a list of records
+version: 1\n---\nversion: 1 => 2:1: there is a second document: leave out the line ---
+%YAML 1.1\n---\nversion: 1 => 1:1: the document says that it is not YAML 1.2: leave out the line %YAML
+version: &one 1 => 1:15: a policy has no anchors (&) and aliases (*): write the value here again
+version: !one 1 => 1:10: a policy has no tags (!): leave the tag out
+version: !!binary 1 => 1:10: a policy has no tags (!): leave the tag out
+version: 1 # \u202e => 1:14: the character U+202E is not allowed: leave it out
+version: 1 # \u0000 => 1:14: the character U+0000 is not allowed: leave it out
+version: 1\nkinds: => 2:7: kinds must be lines of a name, a colon and a value
+version: 1\nelsewhere: pass\nfields: {} => 3:9: fields is empty: leave it out, or write what belongs there
+version: 1\nfields:\n  a: text => 2:1: ${NEEDS_ELSEWHERE}
+version: 1\nelsewhere: pas\nfields: { a: text } => 2:12: elsewhere: pas (did you mean pass?) is not known: choose pass, refuse, tokenize
+version: 1\nelsewhere: refuse => 2:1: without fields, every string is tokenized as text: leave elsewhere out
+version: 1\nrights: {} => 2:9: rights is empty: leave it out, or write what belongs there
+version: 1\nfields: { "a\\ud800": text }\nelsewhere: pass => 2:11: the path has half a surrogate pair: correct the escape
+version: 1\nrights:\n  *: { card: full } => 3:4: a name or a value that begins with * or & needs quotes: "*"
+version: 1\nkinds:\n\ta: { shape: text } => 3:1: this line is indented with a tab: use spaces
+version: 1\nfields:\n  a: text\n    b: text => 3:6: line 4 is indented more than line 3: align them
+version: 1\nfields:\n  a: b: c => 3:6: this value has a colon: write it in quotes, or begin a new line with it
+{ "version": 1 "rights": { "*": { "*": full } } } => 1:14: a comma or a closing bracket is missing here
+version: 1\nfields:\n  a: text\n b: text => 4:1: this line is not indented like those beside it: align them, or close the bracket before it
+version: 1\nkinds:\n  a text => 3:3: kinds must be lines of a name, a colon and a value
+version: 1\nfields:\n  a:text\n  b: text => 3:3: this line must be a name, a colon, a space and a value
+`;
+  const rows = single.split('\n').filter(Boolean);
+  test.each(rows)('%s', (row) => {
+    const [document, mistake] = row.split(' => ');
+    expect(mistakesOf(JSON.parse(`"${document!.replaceAll('"', '\\"')}"`))).toEqual([mistake]);
+  });
+
+  test('a name of 65 characters is compared with no other: a document has room for thousands', () => {
+    const name = 'x'.repeat(65);
+    const text = `version: 1\nfields: { a: ${name} }\nelsewhere: pass\nkinds: { k: { shape: text } }`;
+    expect(mistakesOf(text)).toEqual([`2:14: the kind ${name} is not known: choose ${KINDS}, k`]);
   });
 
   test('are options that do not go together, at the option; a warning is no mistake', () => {
@@ -311,8 +268,11 @@ rights: { support: { crad: masked, card: mask }, ops: full }
     expect(mistakesOf(kinds('shape: digits, keep_first: 6, keep_last: 6'))).toEqual([
       '3:40: the kind one: keep_last leaves more than 11 digits as they are',
     ]);
-    expect(mistakesOf(kinds('shape: text, spelling: [e164], country: XX'))).toEqual([
-      '3:41: the kind one: country must be a country of ISO 3166-1 in two capitals, like US',
+    expect(mistakesOf(kinds('shape: email, normalize: [e164]'))).toEqual([
+      '3:24: the kind one: normalize e164 makes telephone numbers, which shape email refuses',
+    ]);
+    expect(mistakesOf(kinds('shape: text, normalize: [e164], country: XX'))).toEqual([
+      '3:42: the kind one: country must be a country of ISO 3166-1 in two capitals, like US',
     ]);
     const { policy, warnings } = parsePolicy(kinds('shape: digits, suffix: false'));
     expect(policy?.kinds.at(-1)).toMatchObject({ name: 'one', suffix: false });
@@ -377,55 +337,41 @@ rights: { support: { crad: masked, card: mask }, ops: full }
 });
 
 describe('the changes from one policy to the next', () => {
-  const words = (before: DeclaredPolicy | undefined, after: DeclaredPolicy) =>
-    changesOf(before, after).map(({ what, before: b, after: a }) => [what, b, a]);
+  const words = (before: DeclaredPolicy | undefined, after: string) =>
+    changesOf(before, parsed(after)).map((one) => `${one.what}: ${one.before} -> ${one.after}`);
+  const CARD = 'digits, keep_last 4, mask ends first 0 last 2';
+  const NOTE_WORDS = 'text, normalize trim and lower_case, tokens random, time_to_live_s 86400';
 
   test('are all lines of the first, in words', () => {
-    expect(words(undefined, parsed(FULL))).toEqual([
-      ['strings at all other paths', 'are tokenized, as text', 'go through unchanged, in clear'],
-      ['what clients see', 'everything', 'what their rights say'],
-      ['kind card', null, 'digits, keep_last 4, mask ends first 0 last 2'],
-      [
-        'kind note',
-        null,
-        'text, spelling trim and lower_case, tokens random, time_to_live_s 86400',
-      ],
-      ['field customer.email', null, 'email'],
-      ['field cards[*].number', null, 'card'],
-      ['field $.customer["full name"]', null, 'text'],
-      ['right of support to card', null, 'masked'],
-      ['right of support to *', null, 'full'],
-      ['right of * to *', null, 'none'],
+    expect(words(undefined, FULL)).toEqual([
+      'strings at all other paths: are tokenized, as text -> go through unchanged, in clear',
+      'what clients see: everything -> what their rights say',
+      `kind card: null -> ${CARD}`,
+      `kind note: null -> ${NOTE_WORDS}`,
+      'field customer.email: null -> email',
+      'field cards[*].number: null -> card',
+      'field $.customer["full name"]: null -> text',
+      'right of support to card: null -> masked',
+      'right of support to *: null -> full',
+      'right of * to *: null -> none',
     ]);
   });
 
   test('are what is added, removed and different, and nothing for another order or comment', () => {
     const before = parsed(FULL);
+    const [first, second] = ['  customer.email: email\n', '  cards[*].number: card\n'];
     const after = FULL.replace('keep_last: 4', 'keep_last: 2')
-      .replace('  customer.email: email\n', '  phone: digits\n')
+      .replace(first, '  phone: digits\n')
       .replace('card: masked', 'card: full');
-    expect(words(before, parsed(after))).toEqual([
-      [
-        'kind card',
-        'digits, keep_last 4, mask ends first 0 last 2',
-        'digits, keep_last 2, mask ends first 0 last 2',
-      ],
-      ['field customer.email', 'email', null],
-      ['right of support to card', 'masked', 'full'],
-      ['field phone', null, 'digits'],
+    expect(words(before, after)).toEqual([
+      `kind card: ${CARD} -> ${CARD.replace('4', '2')}`,
+      'field customer.email: email -> null',
+      'right of support to card: masked -> full',
+      'field phone: null -> digits',
     ]);
-    const moved = FULL.replace('# Who', '# Which client').replace(
-      '  customer.email: email\n  cards[*].number: card\n',
-      '  cards[*].number: card\n  customer.email: email\n',
-    );
-    expect(words(before, parsed(moved))).toEqual([]);
-    expect(words(before, parsed('version: 1')).slice(0, 2)).toEqual([
-      ['kind card', 'digits, keep_last 4, mask ends first 0 last 2', null],
-      [
-        'kind note',
-        'text, spelling trim and lower_case, tokens random, time_to_live_s 86400',
-        null,
-      ],
-    ]);
+    const moved = FULL.replace('# Who', '# Which client').replace(first + second, second + first);
+    expect(words(before, moved)).toEqual([]);
+    const gone = [`kind card: ${CARD} -> null`, `kind note: ${NOTE_WORDS} -> null`];
+    expect(words(before, 'version: 1').slice(0, 2)).toEqual(gone);
   });
 });

@@ -2,9 +2,15 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { looksLikeCard } from '../../src/shape/card.ts';
 import { shapeOf } from '../../src/shape/shape.ts';
-import { DRAWS_A_LENGTH, type Draws, drawToken, MAX_DRAWS } from '../../src/shape/token.ts';
+import {
+  DRAWS_A_LENGTH,
+  type Draws,
+  drawStem,
+  drawToken,
+  MAX_DRAWS,
+} from '../../src/shape/token.ts';
 import type { Value } from '../../src/types.ts';
-import { bytesThatDraw, seededDraws } from '../support/keys.ts';
+import { bytesThatDraw, seededBytes, seededDraws } from '../support/keys.ts';
 
 /** Draw 0 makes this text, draw 1 the next and so on, the last again and again. */
 function drawing(...texts: string[]): Draws {
@@ -33,19 +39,13 @@ test('every token has the shape of its value, is printable ASCII and survives tr
   );
 });
 
-describe('never the value itself', () => {
-  test('as the stem', () => {
-    expect(draw('hello', drawing('hello', 'hello', 'jelly'))).toEqual({
-      token: 'jelly_tok',
-      draw: 2,
-    });
-  });
-
-  test('as the whole token, which only a value longer than its stem can be', () => {
-    const value = `${'b'.repeat(256)}_tok`;
-    const draws = drawing('b'.repeat(256), 'c'.repeat(256));
-    expect(draw(value, draws)).toEqual({ token: `${'c'.repeat(256)}_tok`, draw: 1 });
-  });
+test.each([
+  ['hello', ['hello', 'hello', 'jelly'], 2],
+  // Only a value that is longer than its stem can be the whole token.
+  [`${'b'.repeat(256)}_tok`, ['b'.repeat(256), 'c'.repeat(256)], 1],
+])('a token is never the value itself: %s', (value, stems, last) => {
+  const token = `${stems.at(-1)}_tok`;
+  expect(draw(value, drawing(...stems))).toEqual({ token, draw: last });
 });
 
 describe('never like a card number', () => {
@@ -67,9 +67,7 @@ describe('never like a card number', () => {
     const digits = fc.string({ unit: fc.constantFrom(...'0123456789 -'), maxLength: 24 });
     fc.assert(
       fc.property(digits, fc.string(), (value, seed) => {
-        const drawn = draw(value, seededDraws(seed));
-        expect(drawn).toBeDefined();
-        expect(looksLikeCard(drawn!.token)).toBe(false);
+        expect(looksLikeCard(draw(value, seededDraws(seed))!.token)).toBe(false);
       }),
       { numRuns: 500 },
     );
@@ -115,3 +113,76 @@ describe('collisions', () => {
     expect(tokens.every((token) => /^[a-z]{5}_tok$/.test(token))).toBe(true);
   });
 });
+
+const ALL_BYTES = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte)).toString('latin1');
+
+/** The stem that one byte decides, or undefined when the byte is thrown away. */
+function drawnFrom(kind: 'a' | '0', byte: number): string | undefined {
+  let last = 0;
+  const stem = drawStem(kind, (block) => {
+    last = block;
+    return block === 0 ? String.fromCharCode(byte) : '\0';
+  });
+  return last === 1 ? undefined : stem;
+}
+
+test.each([
+  ['letter', 'a', 26, 234],
+  ['digit', '0', 10, 250],
+] as const)(
+  'every %s comes from equally many bytes; the rest is thrown away',
+  (_, kind, n, bound) => {
+    const from = Array.from({ length: 256 }, (_, byte) => drawnFrom(kind, byte));
+    expect(from.indexOf(undefined)).toBe(bound);
+    expect(from.slice(bound).every((drawn) => drawn === undefined)).toBe(true);
+    const counts = countEach(from.slice(0, bound).join(''));
+    expect([...counts.values()]).toEqual(Array(n).fill(bound / n));
+  },
+);
+
+test('what is neither a letter nor a digit to draw is kept and takes no byte', () => {
+  expect(drawStem('a-0, a@0.a', () => '\x01\x02\x03\x04\x05')).toBe('b-2, d@4.f');
+});
+
+test('the next block goes on where the bytes of the last one end', () => {
+  const asked: number[] = [];
+  const stem = drawStem('aaaaa', (block) => {
+    asked.push(block);
+    return ['\x00\x01', '\xff\x02', '\x03\x04'][block]!;
+  });
+  expect(stem).toBe('abcde');
+  expect(asked).toEqual([0, 1, 2]);
+});
+
+test('blocks without one byte to use are passed over', () => {
+  expect(drawStem('a', (block) => (block < 9 ? '\xff\xfe\xea' : '\x19'))).toBe('z');
+});
+
+test('all bytes once draw all letters nine times', () => {
+  const stem = drawStem('a'.repeat(234), () => ALL_BYTES);
+  expect(stem).toBe('abcdefghijklmnopqrstuvwxyz'.repeat(9));
+});
+
+test.each([
+  ['letters', 'a', 26, 60.1],
+  ['digits', '0', 10, 33.7],
+])('%s of a million seeded draws are uniform', (_, kind, choices, bound) => {
+  // Chi-square with choices - 1 degrees of freedom; the bound is its quantile at p = 0.0001.
+  const draws = 1_000_000;
+  const shape = kind.repeat(250);
+  let drawn = '';
+  for (let i = 0; drawn.length < draws; i++) {
+    drawn += drawStem(shape, (block) => seededBytes(`uniform ${i} ${block}`, 300));
+  }
+  const counts = countEach(drawn);
+  const expected = draws / choices;
+  const chiSquare = [...counts.values()].reduce((sum, n) => sum + (n - expected) ** 2, 0);
+  expect(counts.size).toBe(choices);
+  expect(chiSquare / expected).toBeLessThan(bound);
+});
+
+function countEach(text: string): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const character of text) counts.set(character, (counts.get(character) ?? 0) + 1);
+  return counts;
+}

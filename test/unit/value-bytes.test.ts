@@ -3,8 +3,8 @@ import { expect, test } from 'vitest';
 import { jsonParts } from '../../src/public/body/data.ts';
 import { jsonBytes, largeAnswer, mostJsonBytes } from '../../src/public/transport/large-answer.ts';
 import { drawToken } from '../../src/shape/token.ts';
-import { MAX_VALUE_BYTES, mostValueBytes } from '../../src/tokens/value-bytes.ts';
-import type { Value } from '../../src/types.ts';
+import { mostValueBytes } from '../../src/tokens/value-bytes.ts';
+import { MAX_VALUE_BYTES, type Value } from '../../src/types.ts';
 
 const values = fc.string({ unit: 'binary', maxLength: 400 });
 const draws = (draw: number, block: number) =>

@@ -69,18 +69,15 @@ export function withMarks({ policy, line, space }: View, marks: string): View {
 }
 
 /** A question to a vault thread. Its texts are distinct, together with their marks. */
-export type Question = (
-  | {
-      readonly operation: 'tokenize' | 'lookup';
-      readonly texts: readonly Value[];
-      readonly terms: TokenTerms;
-    }
-  | { readonly operation: 'detokenize' | 'sizes'; readonly texts: readonly Token[] }
-  | { readonly operation: 'accept'; readonly texts: readonly string[] }
-) & {
+export interface Question {
+  /** The first two take values, the next two tokens, and `accept` takes any texts. */
+  readonly operation: 'tokenize' | 'lookup' | 'detokenize' | 'sizes' | 'accept';
+  readonly texts: readonly string[];
+  /** Of values; null: the texts are none. */
+  readonly terms: TokenTerms | null;
   /** null: the whole vault, as without a policy. */
   readonly view: View | null;
-};
+}
 
 /**
  * One result for each text, in order: a token, a value or its size. undefined: an unknown token;
@@ -117,14 +114,11 @@ export type Report =
  */
 export type Part = string | number | null | undefined;
 
-type Name = TokenMode | Exclude<Question['operation'], 'tokenize'>;
-
-export function packCall(call: Call, parts: Part[]): void {
-  const { id, question, bytes, deadlineMs } = call;
-  const { operation, texts, view } = question;
-  const terms = 'terms' in question ? question.terms : undefined;
-  parts.push(id, operation === 'tokenize' ? terms!.token_mode : operation);
-  parts.push(terms?.time_to_live_s ?? null, bytes, deadlineMs);
+export function packCall({ id, question, bytes, deadlineMs }: Call, parts: Part[]): void {
+  const { operation, texts, terms, view } = question;
+  parts.push(id, operation, bytes, deadlineMs);
+  if (terms === null) parts.push(null);
+  else parts.push(terms.token_mode, terms.time_to_live_s);
   if (view === null) parts.push(null);
   else parts.push(view.policy, view.line, view.space, view.marks);
   parts.push(texts.length);
@@ -132,45 +126,27 @@ export function packCall(call: Call, parts: Part[]): void {
 }
 
 export function unpackCalls(parts: readonly Part[]): Call[] {
+  let at = 0;
+  const next = <T extends Part>() => parts[at++] as T;
   const calls: Call[] = [];
-  for (let at = 0; at < parts.length; ) {
-    const id = parts[at++] as number;
-    const name = parts[at++] as Name;
-    const timeToLiveS = parts[at++] as number | null;
-    const bytes = parts[at++] as number;
-    const deadlineMs = parts[at++] as number;
-    const policy = parts[at++] as string | null;
-    const view = policy === null ? null : viewAt(policy, parts, at);
-    if (view !== null) at += 3;
-    const count = parts[at++] as number;
+  while (at < parts.length) {
+    const id = next<number>();
+    const operation = next<Question['operation']>();
+    const bytes = next<number>();
+    const deadlineMs = next<number>();
+    const mode = next<TokenMode | null>();
+    const terms = mode && { token_mode: mode, time_to_live_s: next<number | null>() };
+    const policy = next<string | null>();
+    const view =
+      policy === null
+        ? null
+        : { policy, line: next<string | null>(), space: next<string>(), marks: next<string>() };
+    const count = next<number>();
     const texts = parts.slice(at, at + count) as string[];
     at += count;
-    calls.push({ id, question: questionOf(name, timeToLiveS, view, texts), bytes, deadlineMs });
+    calls.push({ id, question: { operation, texts, terms, view }, bytes, deadlineMs });
   }
   return calls;
-}
-
-function viewAt(policy: string, parts: readonly Part[], at: number): View {
-  const [line, space, marks] = [parts[at], parts[at + 1], parts[at + 2]];
-  return { policy, line: line as string | null, space: space as string, marks: marks as string };
-}
-
-function questionOf(
-  name: Name,
-  timeToLiveS: number | null,
-  view: View | null,
-  texts: readonly string[],
-): Question {
-  if (name === 'accept') return { operation: name, texts, view };
-  if (name === 'detokenize' || name === 'sizes')
-    return { operation: name, texts: texts as Token[], view };
-  const isLookup = name === 'lookup';
-  const terms: TokenTerms = {
-    token_mode: isLookup ? 'deterministic' : name,
-    time_to_live_s: timeToLiveS,
-  };
-  const operation = isLookup ? name : 'tokenize';
-  return { operation, texts: texts as Value[], terms, view };
 }
 
 export function packResults(id: number, results: Results, parts: (Part | Report)[]): void {

@@ -18,7 +18,7 @@ export function withTexts(question: Question, indexes: readonly number[]): Quest
   const { view } = question;
   const texts = indexes.map((i) => question.texts[i]!);
   const ofTexts = view && withMarks(view, indexes.map((i) => view.marks[i]).join(''));
-  return { ...question, texts, view: ofTexts } as Question;
+  return { ...question, texts, view: ofTexts };
 }
 
 /** A large question in pieces, with the bytes of each. */

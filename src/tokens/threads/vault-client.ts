@@ -76,6 +76,8 @@ export interface Texts<Text extends string> {
   readonly kinds: readonly Kind[];
 }
 
+const lengthOf = ({ length }: string) => length;
+
 /** For a request that starts now: a time of monotonicMs. */
 export function requestDeadline(): number {
   return monotonicMs() + REQUEST_PATIENCE_MS;
@@ -124,8 +126,8 @@ export class VaultClient {
     this.#writes.check();
     try {
       const view = viewOfValues(viewer, kinds);
-      const asked = { operation: 'tokenize', texts, terms, view } as const;
-      return (await this.#ask(asked, ({ length }) => length, deadlineMs)) as readonly Token[];
+      const question = { operation: 'tokenize', texts, terms, view } as const;
+      return await this.#ask<Token>(question, lengthOf, deadlineMs);
     } catch (error) {
       this.#writes.failed(error);
       throw error;
@@ -140,8 +142,7 @@ export class VaultClient {
     deadlineMs?: number,
   ): Promise<readonly (Token | null)[]> {
     const view = viewOfValues(viewer, kinds);
-    const asked = { operation: 'lookup', texts, terms, view } as const;
-    return this.#ask(asked, ({ length }) => length, deadlineMs) as Promise<(Token | null)[]>;
+    return this.#ask({ operation: 'lookup', texts, terms, view }, lengthOf, deadlineMs);
   }
 
   /**
@@ -161,8 +162,8 @@ export class VaultClient {
     const weigh = (token: string) =>
       byToken ? byToken.get(token)! : mostValueBytes(token, !viewer.isPlain, this.#ending);
     const view = viewOfTokens(viewer, kinds);
-    const asked = { operation: 'detokenize', texts, view } as const;
-    const results = (await this.#ask(asked, weigh, deadlineMs)) as (Value | null | undefined)[];
+    const question = { operation: 'detokenize', texts, terms: null, view } as const;
+    const results = await this.#ask<Value | null | undefined>(question, weigh, deadlineMs);
     const withKind = (text: Value) =>
       view === null ? { kind: DEFAULT_KIND, value: text } : splitKind(text, viewer.rules);
     return results.map((one) => (typeof one === 'string' ? withKind(one) : one));
@@ -177,21 +178,23 @@ export class VaultClient {
     viewer: Viewer,
     deadlineMs: number,
   ): Promise<readonly (Value | null)[]> {
-    const asked = { operation: 'accept', texts, view: viewOfValues(viewer, kinds) } as const;
-    return this.#ask(asked, () => ACCEPT_BYTES, deadlineMs) as Promise<(Value | null)[]>;
+    const view = viewOfValues(viewer, kinds);
+    const question = { operation: 'accept', texts, terms: null, view } as const;
+    return this.#ask(question, () => ACCEPT_BYTES, deadlineMs);
   }
 
   /**
    * See Detokenizer.sizes.
    * @throws as tokenize
    */
-  async sizes(
+  sizes(
     { texts, kinds }: Texts<Token>,
     viewer: Viewer,
     deadlineMs?: number,
   ): Promise<readonly (number | null | undefined)[]> {
-    const asked = { operation: 'sizes', texts, view: viewOfTokens(viewer, kinds) } as const;
-    return (await this.#ask(asked, () => 0, deadlineMs)) as (number | null | undefined)[];
+    const view = viewOfTokens(viewer, kinds);
+    const question = { operation: 'sizes', texts, terms: null, view } as const;
+    return this.#ask(question, () => 0, deadlineMs);
   }
 
   /** Passes newer keys, or the policy that later calls name, to the threads. */
@@ -233,20 +236,25 @@ export class VaultClient {
   }
 
   /** @param weigh the most bytes that the value of a text can have */
-  async #ask(
+  async #ask<Result extends Results[number]>(
     question: Question,
     weigh: (text: string) => number,
     deadlineMs = requestDeadline(),
-  ): Promise<Results> {
+  ): Promise<readonly Result[]> {
     const { texts, view } = question;
     if (this.#isFull(texts.length)) throw new CallerError('overloaded', '', 1);
+<<<<<<< HEAD
     if (areDistinct(texts)) return this.#askDistinct(question, weigh, deadlineMs);
+=======
+    if (areDistinct(texts))
+      return this.#askDistinct(question, weigh, deadlineMs) as Promise<Result[]>;
+>>>>>>> s6
     const keys = view === null ? texts : texts.map((text, i) => view.marks[i] + text);
     const indexes = new Map(keys.map((key, i) => [key, i]));
     const asked = withTexts(question, [...indexes.values()]);
     const results = await this.#askDistinct(asked, weigh, deadlineMs);
     const byKey = new Map([...indexes.keys()].map((key, i) => [key, results[i]]));
-    return keys.map((key) => byKey.get(key));
+    return keys.map((key) => byKey.get(key) as Result);
   }
 
   async #askDistinct(

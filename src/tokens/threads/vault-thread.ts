@@ -3,6 +3,7 @@ import { Unavailable } from '../../errors.ts';
 import { Timeline } from '../../store/primary.ts';
 import { RecordStore } from '../../store/records.ts';
 import { monotonicMs, REQUEST_PATIENCE_MS, statementDeadline } from '../../timeouts.ts';
+import type { Token, Value } from '../../types.ts';
 import { LeasedKeyring } from '../../vault/leased-keyring.ts';
 import { openPool } from '../../vault/pools.ts';
 import { Detokenizer } from '../detokenizer.ts';
@@ -111,21 +112,20 @@ function resultsOf(call: Call): Promise<Results> {
   // performance.now() of this thread differs from that of the caller's thread.
   const byMs = statementDeadline(performance.now() + call.deadlineMs - monotonicMs());
   const { bytes, question } = call;
-  const { view } = question;
-  switch (question.operation) {
+  const { operation, texts, terms, view } = question;
+  switch (operation) {
     case 'tokenize':
-      if (view === null) return tokenizer.tokenize(question.texts, question.terms, byMs);
-      return tokenizer.tokenize(question.texts, rules.termsOf(question.terms, view), byMs);
-    case 'lookup':
-      if (view === null) return tokenizer.lookup(question.texts, question.terms, byMs);
-      return tokenizer.lookup(question.texts, rules.termsOf(question.terms, view), byMs);
+    case 'lookup': {
+      const ofEach = view === null ? terms! : rules.termsOf(terms!, view);
+      return tokenizer[operation](texts as readonly Value[], ofEach, byMs);
+    }
     case 'detokenize': {
       const visibility = view === null ? undefined : rules.visibility(view);
-      return detokenizer.detokenize(question.texts, bytes, byMs, visibility);
+      return detokenizer.detokenize(texts as readonly Token[], bytes, byMs, visibility);
     }
     case 'accept':
-      return Promise.resolve(rules.accepted(question.texts, view!));
+      return Promise.resolve(rules.accepted(texts, view!));
     case 'sizes':
-      return detokenizer.sizes(question.texts, byMs, view?.space);
+      return detokenizer.sizes(texts as readonly Token[], byMs, view?.space);
   }
 }

@@ -1,19 +1,21 @@
-import type { Refusal } from './form.ts';
+import { MAX_VALUE_BYTES } from '../types.ts';
 import type { KindSettings } from './kind-settings.ts';
-import { e164Speller } from './phone.ts';
+import { e164Normalizer } from './phone.ts';
+import type { Refusal } from './token.ts';
 
-/** A value has at most so many bytes of UTF-8 (`Value` in types.ts). */
-const MAX_VALUE_BYTES = 65_536;
-/** Of UTF-8, for a UTF-16 unit. */
+/** A UTF-16 unit needs at most so many bytes of UTF-8. */
 const MAX_BYTES_A_UNIT = 3;
 const WHITE_SPACE = /\p{White_Space}/u;
 
-/** Spells texts uniformly: trims, then lower case, then E.164, as far as the kind asks for it. */
-export function spellerOf({ spelling, country }: KindSettings): (text: string) => string | Refusal {
-  if (spelling.length === 0) return (text) => text;
-  const trims = spelling.includes('trim');
-  const lowers = spelling.includes('lower_case');
-  const e164 = spelling.includes('e164') ? e164Speller(country) : (text: string) => text;
+/** Makes texts uniform: trims, then lower case, then E.164, as far as the kind asks for it. */
+export function normalizerOf({
+  normalize,
+  country,
+}: KindSettings): (text: string) => string | Refusal {
+  if (normalize.length === 0) return (text) => text;
+  const trims = normalize.includes('trim');
+  const lowers = normalize.includes('lower_case');
+  const e164 = normalize.includes('e164') ? e164Normalizer(country) : (text: string) => text;
   return (text) => {
     const trimmed = trims ? trim(text) : text;
     const lowered = lowers ? trimmed.toLowerCase() : trimmed;
