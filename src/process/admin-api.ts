@@ -1,6 +1,8 @@
 import { getClient, isApiKeyId } from '../access/clients.ts';
+import type { AdminEntry } from '../audit/audit-log.ts';
+import type { StrangerEntry } from '../audit/unknown-callers.ts';
 import { AdminAccess } from '../ops/admin/access.ts';
-import { AdminApi, type AdminApiOptions, addAdminSignIn } from '../ops/admin/api.ts';
+import { addAdminApi } from '../ops/admin/api.ts';
 import { adminDocumentOf } from '../ops/admin/document.ts';
 import type { OpsApp } from '../ops/web.ts';
 import { readOffThread } from '../policy/policy-work.ts';
@@ -32,29 +34,24 @@ export function openAdminApi(options: OpenAdminOptions): OpenAdminApi | undefine
     clientPrefix: config.CLIENT_PREFIX,
     tokenSuffix: config.TOKEN_SUFFIX,
   };
-  const access = new AdminAccess(config.ADMIN_TOKEN, config.OPS_TLS);
-  const told: Pick<AdminApiOptions, 'onAct' | 'onStranger'> = {
-    onAct(entry) {
-      const { event: _, ...fields } = entry;
-      log.info(fields, 'admin');
-      return shared.audit?.recordAct(entry);
-    },
-    onStranger: (entry) => shared.audit?.recordStranger(entry),
-  };
-  const api = new AdminApi({
-    ...{ access, parts, ...told, document: adminDocumentOf(config) },
-    idOf: async (named) => {
+  const api = {
+    ...{ parts, document: adminDocumentOf(config) },
+    access: new AdminAccess(config.ADMIN_TOKEN, config.OPS_TLS),
+    async idOf(named: string) {
       if (isApiKeyId(named)) return named;
       const client = await getClient(await adminVault.open(), named).catch(() => undefined);
       return client?.client_id ?? null;
     },
     isServing: () => shared.state.phase === 'serving',
-  });
-  return {
-    addRoutes(app) {
-      api.addRoutes(app);
-      addAdminSignIn(app, { access, ...told });
+    onAct(entry: AdminEntry) {
+      const { event: _, ...fields } = entry;
+      log.info(fields, 'admin');
+      return shared.audit?.recordAct(entry);
     },
+    onStranger: (entry: StrangerEntry) => shared.audit?.recordStranger(entry),
+  };
+  return {
+    addRoutes: (app) => addAdminApi(app, api),
     close: () => adminVault.close(),
   };
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'vitest';
-import type { AdminDocument } from '../../src/ops/admin/document.ts';
+import type { OpenApiDocument } from '../../src/openapi/document.ts';
 import { DocumentSchemas } from './docs.ts';
 import { ask, bearer, JSON_TYPE } from './ops.ts';
 import { noteSecrets } from './secrecy.ts';
@@ -32,11 +32,11 @@ export async function admin(
 
 /** Compares requests and answers with the OpenAPI document. */
 export class AdminAgreement {
-  readonly #document: AdminDocument;
+  readonly #document: OpenApiDocument;
   readonly #schemas: DocumentSchemas;
   readonly #seen = new Set<string>();
 
-  constructor(document: AdminDocument) {
+  constructor(document: OpenApiDocument) {
     this.#document = document;
     this.#schemas = new DocumentSchemas(document);
   }

@@ -211,6 +211,7 @@ const PACKAGES: Record<string, readonly string[]> = {
   hono: ['ops'],
   'hono/cookie': ['ops'],
   'hono/etag': ['ops'],
+  'hono/html': ['openapi'],
   'hono/method-not-allowed': ['ops'],
   yaml: ['policy'],
   pino: ['observe'],

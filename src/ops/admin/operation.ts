@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Schema } from '../../openapi/schemas.ts';
+import * as schemas from '../../openapi/schemas.ts';
 import type { VaultOptions } from '../../options.ts';
 import { invalid, type JsonObject } from '../../public/body/data.ts';
 import type { ValueFinder } from '../../records/found-values.ts';
@@ -7,7 +7,6 @@ import type { Forgetting } from '../../records/value-search.ts';
 import type { Durable } from '../../types.ts';
 import type { Vault } from '../../vault/vault.ts';
 import type { AdminErrorCode } from '../errors.ts';
-import * as schemas from './schemas.ts';
 
 /** What the operations of the admin API use. */
 export interface AdminParts {
@@ -101,7 +100,7 @@ export interface Body<F extends Fields> {
   /** Whether a request may come without a body. */
   readonly isOptional?: boolean;
   /** Fields that a body may have, because responses have them. */
-  readonly ignored?: Readonly<Record<string, Schema>>;
+  readonly ignored?: Readonly<Record<string, schemas.Schema>>;
 }
 
 type Fields = Readonly<Record<string, Field<unknown>>>;
@@ -111,7 +110,7 @@ type Read<F extends Fields> = {
 
 /** A field of a body. */
 export interface Field<T> {
-  readonly schema: Schema;
+  readonly schema: schemas.Schema;
   /** In words, after `must be`. */
   readonly accepts: string;
   /** undefined: not acceptable. */
@@ -156,7 +155,7 @@ export function flag(description: string): Field<boolean> {
 
 /** @param accepts in words */
 export function text(
-  schema: Schema,
+  schema: schemas.Schema,
   accepts: string,
   isFit: (text: string) => boolean,
 ): Field<string> {
@@ -168,7 +167,7 @@ export function text(
 
 /** @param most how many; undefined: any number */
 export function texts(
-  schema: Schema,
+  schema: schemas.Schema,
   accepts: string,
   most = Number.POSITIVE_INFINITY,
 ): Field<readonly string[]> {

@@ -1,6 +1,6 @@
 import { pathText } from '#paths';
 import { CLIENT_SETTINGS } from '../../client-settings.ts';
-import { ref, type Schema } from '../../openapi/schemas.ts';
+import * as schemas from '../../openapi/schemas.ts';
 import { checkText, invalid } from '../../public/body/data.ts';
 import { MAX_VALUE_BYTES } from '../../public/schema.ts';
 import { type ForgetRequest, forget as forgetValues } from '../../records/forget.ts';
@@ -20,7 +20,6 @@ import {
   text,
   texts,
 } from './operation.ts';
-import * as schemas from './schemas.ts';
 
 /** Each value is looked for under every kind. */
 const MAX_VALUES = 100;
@@ -54,21 +53,21 @@ const FORGET = {
   ...{ ...LOOKUP, dry_run: flag('Count, and change nothing.') },
 };
 
-export const VALUE_SCHEMAS: Readonly<Record<string, Schema>> = {
-  LookupAnswer: schemas.response('Tokens of the values.', {
+export const VALUE_SCHEMAS: Readonly<Record<string, schemas.Schema>> = {
+  LookupAnswer: schemas.object('Tokens of the values.', {
     tokens: schemas.list('For each value its tokens.', {
-      ...{ type: 'array', items: ref('FoundToken') },
+      ...{ type: 'array', items: schemas.ref('FoundToken') },
     }),
   }),
-  FoundToken: schemas.response('A token of a value.', {
+  FoundToken: schemas.object('A token of a value.', {
     kind: schemas.text('The kind under which the value has it.', 'email'),
     token: schemas.text('The token.', 'urb@waovwde.dhq_tok'),
   }),
-  ForgetAnswer: schemas.response('Numbers of different tokens.', {
+  ForgetAnswer: schemas.object('Numbers of different tokens.', {
     is_dry_run: schemas.flag('Nothing was changed.'),
-    known: schemas.count('That had values before.'),
-    forgotten: schemas.count('Whose values are gone now.'),
-    already_forgotten: schemas.count('Whose values were gone before.'),
+    known: schemas.whole('That had values before.'),
+    forgotten: schemas.whole('Whose values are gone now.'),
+    already_forgotten: schemas.whole('Whose values were gone before.'),
     unknown: schemas.list('Places of tokens and values that the vault never had.', {
       ...{ type: 'string', examples: ['tokens[0]'] },
     }),
