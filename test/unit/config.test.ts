@@ -44,23 +44,11 @@ test('REUSE_PORT is refused on an older Node, and with a HOST of two addresses',
 });
 
 describe('with nothing set', () => {
-  test('every setting has its default, and no optional one has a value', () => {
+  // docs/configuration.md has the defaults, and its test compares them.
+  test('every default is acceptable, and no optional setting has a value', () => {
     const config = parseConfig({});
-    expect(config).toMatchObject({
-      ...{
-        HOST: '127.0.0.1',
-        PORT: 8080,
-        OPS_HOST: '127.0.0.1',
-        OPS_PORT: 9464,
-        REUSE_PORT: false,
-      },
-      ...{ DATABASE_CONNECTIONS: 12, DATA_DIR: './data', TOKEN_SUFFIX: 'tok' },
-      ...{ CLIENT_PREFIX: 'standin', INTERFACE_VERSION: '1.0.5', RATE_LIMIT: 1000 },
-      ...{ DETOKENIZE_LIMIT: 500, UNKNOWN_TOKEN_LIMIT: 1, BODY_LIMIT: 1_048_576 },
-      ...{ VALUES_LIMIT: 10_000, DRAIN_DELAY_MS: 2_000, ALLOW_UNSAFE_POSTGRES: false },
-      ...{ AUDIT_REQUIRED: false, LOG_LEVEL: 'info', LOG_FORMAT: 'auto', license: undefined },
-      vault: { dataDir: './data', kek: { KEK_FILE: undefined } },
-    });
+    expect(config).toMatchObject({ PORT: 8080, RATE_LIMIT: 1000, license: undefined });
+    expect(config.vault).toMatchObject({ dataDir: './data', kek: { KEK_FILE: undefined } });
     for (const [name, setting] of Object.entries(SETTINGS))
       if (setting.default === undefined) expect(config).toHaveProperty(name, undefined);
   });
