@@ -145,37 +145,18 @@ function shortened(name: string): string {
   return isShort ? JSON.stringify(name) : 'body: a name';
 }
 
-export function flag(description: string): Field<boolean> {
-  return {
-    schema: schemas.flag(description),
-    accepts: 'true or false',
-    read: (json) => (typeof json === 'boolean' ? json : undefined),
-  };
-}
-
-/** @param accepts in words */
-export function text(
+export function field<T>(
   schema: schemas.Schema,
   accepts: string,
-  isFit: (text: string) => boolean,
-): Field<string> {
-  return {
-    ...{ schema, accepts },
-    read: (json) => (typeof json === 'string' && isFit(json) ? json : undefined),
-  };
+  isFit: (json: unknown) => json is T,
+): Field<T> {
+  return { schema, accepts, read: (json) => (isFit(json) ? json : undefined) };
 }
 
-/** @param most how many; undefined: any number */
-export function texts(
-  schema: schemas.Schema,
-  accepts: string,
-  most = Number.POSITIVE_INFINITY,
-): Field<readonly string[]> {
-  return {
-    ...{ schema, accepts },
-    read: (json) =>
-      Array.isArray(json) && json.length <= most && json.every((one) => typeof one === 'string')
-        ? json
-        : undefined,
-  };
-}
+export const isText = (json: unknown): json is string => typeof json === 'string';
+
+export const isTexts = (json: unknown): json is readonly string[] =>
+  Array.isArray(json) && json.every(isText);
+
+export const flag = (description: string): Field<boolean> =>
+  field(schemas.flag(description), 'true or false', (json) => typeof json === 'boolean');

@@ -12,9 +12,10 @@ import {
   type AdminOperation,
   type AdminResponse,
   changing,
+  field,
+  isText,
+  isTexts,
   reading,
-  text,
-  texts,
 } from './operation.ts';
 
 /** Nodes read the policy and the keyring every 2 s. */
@@ -24,17 +25,18 @@ const ALL = '*';
 const MAX_VERSION_DIGITS = 9;
 
 const FIELDS = {
-  document: text(
+  document: field(
     schemas.text('YAML or JSON, as text.', 'version: 1\nfields:\n  customer.email: email\n'),
     'a policy in YAML or JSON, as text',
-    () => true,
+    isText,
   ),
-  confirmed: texts(
+  confirmed: field(
     schemas.list(
       'The `consequences` that you have seen: others, which came meanwhile, are refused. `*`: all, whatever they are.',
       { type: 'string' },
     ),
     'a list of the consequences that you have seen, or ["*"]',
+    isTexts,
   ),
 };
 const BODY = {

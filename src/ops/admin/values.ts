@@ -15,10 +15,11 @@ import {
   type AdminResponse,
   changing,
   type Field,
+  field,
   flag,
+  isText,
+  isTexts,
   reading,
-  text,
-  texts,
 } from './operation.ts';
 
 /** Each value is looked for under every kind. */
@@ -30,15 +31,17 @@ const MAX_DRAWS = 100_000;
 function stored(description: string, example: string, maxItems: number): Field<readonly string[]> {
   const items = { type: 'string', maxLength: MAX_VALUE_BYTES, examples: [example] };
   const schema = { ...schemas.list(description, items), maxItems };
-  return texts(schema, `an array of up to ${maxItems} strings`, maxItems);
+  const isFit = (json: unknown): json is readonly string[] =>
+    isTexts(json) && json.length <= maxItems;
+  return field(schema, `an array of up to ${maxItems} strings`, isFit);
 }
 
 const LOOKUP = {
   values: stored('Values, as they were tokenized.', 'ann@example.com', MAX_VALUES),
-  kind: text(
+  kind: field(
     { ...schemas.text('Look under this kind only. Missing: every kind.'), minLength: 1 },
     'the name of a kind',
-    (name) => name !== '',
+    (json): json is string => isText(json) && json !== '',
   ),
   space: {
     ...CLIENT_SETTINGS.space,
