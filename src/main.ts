@@ -25,7 +25,7 @@ import { VaultSizes } from './vault/vault-size.ts';
 
 /** How long a stop waits for a listener that is still opening. */
 const OPEN_TIMEOUT_MS = 3_000;
-const REMINDER_LOOK_MS = 10_000;
+const REMINDER_POLL_MS = 10_000;
 const REMINDER_INTERVAL_MS = 86_400_000;
 
 /** Runs the service: opens everything, listens, and ends on SIGTERM or SIGINT. */
@@ -84,20 +84,22 @@ async function start(config: Config, signals: Signals): Promise<void> {
       log.info({ held_bytes: stopped?.heldByRequests }, 'stopped');
       log.end(0);
     },
-    () => void opening.then((listener) => listener.lookAtAudit()),
+    () => void opening.then((listener) => listener.refreshAudit()),
   );
   const listener = await opening;
   const { url } = listener;
   if (config.OPS_PORT !== 0) ops = await openOpsListener({ ...parts, listener, sizes });
   if (certificate !== undefined) keepFresh(certificate, [listener, ops], log);
   await createFirst(vault, config, { url, opsUrl: ops?.url, certificate }, log);
-  tellListening(log, config, vault, url, ops?.url);
+  const database = config.DATABASE_URL === undefined ? 'embedded' : 'postgres';
+  log.info({ url, ops_url: ops?.url, database }, 'listening');
+  log.debug(vault.schemaChanges, 'schema');
   const daysLeft = () => ({ days_left: license.daysLeft() });
   remind(log, () => license.warning(), daysLeft);
 }
 
 async function startLog(config: Config, isForReaders: boolean): Promise<Log> {
-  const log = await openLog({ level: config.LOG_LEVEL, isPretty: isForReaders });
+  const log = await openLog(config.LOG_LEVEL, isForReaders);
   endOnUncaught(log);
   for (const words of config.unknownSettings) log.warn({}, words);
   log.debug({}, 'starting');
@@ -112,24 +114,6 @@ async function stopAnswering(opening: Promise<PublicListener>, delayMs: number) 
   const listener = await Promise.race([opening.catch(() => undefined), sleep(OPEN_TIMEOUT_MS)]);
   await listener?.drain(delayMs);
   return listener;
-}
-
-function tellListening(
-  log: Log,
-  { DATABASE_URL }: Config,
-  { schemaChanges }: Vault,
-  url: string,
-  opsUrl: string | undefined,
-): void {
-  log.info(
-    {
-      url,
-      ops_url: opsUrl,
-      database: DATABASE_URL === undefined ? 'embedded' : 'postgres',
-    },
-    'listening',
-  );
-  log.debug(schemaChanges, 'schema');
 }
 
 /** Keeps the keys renewed. Logs each problem once, and again when it is solved. */
@@ -181,7 +165,7 @@ function remind(
     if (warning !== undefined) log.warn(fields(), warning);
   };
   warn();
-  setInterval(warn, REMINDER_LOOK_MS).unref();
+  setInterval(warn, REMINDER_POLL_MS).unref();
 }
 
 /**

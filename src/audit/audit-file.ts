@@ -28,14 +28,14 @@ const [open, close, stat, fstat, write] = [
 export const STANDARD_OUTPUT = 'stdout';
 const FILE_MODE = 0o600;
 /** The shortest time between checks for a rename. */
-const LOOK_INTERVAL_MS = 1_000;
+const REFRESH_INTERVAL_MS = 1_000;
 const WRITE_BYTES = 65_536;
 /** PIPE_BUF of Linux: a write to a pipe up to this size is whole or fails. */
 const WHOLE_WRITE_BYTES = 4_096;
 /** Pause before another try on a full pipe. */
 const FULL_PIPE_PAUSE_MS = 5;
 /** Time for another process to finish a write, which takes microseconds. */
-const SECOND_LOOK_MS = 2;
+const SECOND_READ_MS = 2;
 const LINE_FEED = 0x0a;
 /** How often a line names the last link of another chain. */
 const OTHER_INTERVAL_MS = 60_000;
@@ -63,13 +63,6 @@ interface End {
   readonly isTorn: boolean;
 }
 
-/** Lines for one write. */
-interface Chunk {
-  readonly bytes: Buffer;
-  /** The link of each line. */
-  readonly links: readonly Link[];
-}
-
 /**
  * The destination of audit lines: standard output, a pipe, or a file that several processes append
  * to and log rotation renames. It opens itself, and opens again after every failure.
@@ -84,7 +77,7 @@ export class AuditFile {
   /** Whether the next line is the first of the chain in the file, and tells the place. */
   #isOpening = true;
   #file: OpenFile | undefined;
-  #lookAtMs = 0;
+  #refreshAtMs = 0;
   /** Whether the last write to a pipe or device ended inside a line. */
   #torn = false;
   /** Where the file ended after the last write. */
@@ -122,18 +115,14 @@ export class AuditFile {
       }
       return { lines: appended, failure: undefined };
     } catch (error) {
-      await this.#abandon();
+      await this.close();
       return { lines: appended, failure: errorCode(error) ?? 'EIO' };
     }
   }
 
   /** Makes the next append check for a rename. */
-  look(): void {
-    this.#lookAtMs = 0;
-  }
-
-  async close(): Promise<void> {
-    await this.#abandon();
+  refresh(): void {
+    this.#refreshAtMs = 0;
   }
 
   /** @returns the number of lines written whole: at least one, or 0 when a pipe is full */
@@ -169,7 +158,7 @@ export class AuditFile {
     file: OpenFile,
     { size, isTorn }: End,
     other: string,
-  ): Chunk {
+  ) {
     const most = file.isRegular ? WRITE_BYTES : WHOLE_WRITE_BYTES;
     const links: Link[] = [];
     let opening = other + this.#openingAt(file, size);
@@ -231,15 +220,15 @@ export class AuditFile {
     const end = endOf(fd);
     if (!end.isTorn) return end;
     // Another process may be writing now: the size of a file grows page by page.
-    await sleep(SECOND_LOOK_MS);
+    await sleep(SECOND_READ_MS);
     return endOf(fd);
   }
 
   /** The file that has the configured name now. */
   async #current(): Promise<OpenFile> {
     const file = this.#file;
-    if (file !== undefined && performance.now() < this.#lookAtMs) return file;
-    this.#lookAtMs = performance.now() + LOOK_INTERVAL_MS;
+    if (file !== undefined && performance.now() < this.#refreshAtMs) return file;
+    this.#refreshAtMs = performance.now() + REFRESH_INTERVAL_MS;
     try {
       if (file !== undefined && (await hasName(file, this.#path))) return file;
       this.#file = await openFile(this.#path);
@@ -256,7 +245,8 @@ export class AuditFile {
     return this.#file;
   }
 
-  async #abandon(): Promise<void> {
+  /** The next append opens it again. */
+  async close(): Promise<void> {
     const file = this.#file;
     this.#file = undefined;
     if (file !== undefined && this.#path !== STANDARD_OUTPUT) await close(file.fd).catch(() => {});

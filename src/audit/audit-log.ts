@@ -12,7 +12,7 @@ const MAX_WAITING_LINES = 20_000;
 const MAX_WAITING_REFUSALS = 5_000;
 const MAX_BATCH_LINES = 1_000;
 /** A request that waits longer for its line gets a 500. */
-const PATIENCE_MS = 4_000;
+const TIMEOUT_MS = 4_000;
 const SUM_INTERVAL_MS = 1_000;
 /** How often the last link is told while there are new lines. */
 const HEAD_INTERVAL_MS = 60_000;
@@ -126,7 +126,7 @@ export class AuditLog {
       maxBatchItems: MAX_BATCH_LINES,
       maxBatchBytes: Number.POSITIVE_INFINITY,
       maxWaitingItems: MAX_WAITING_LINES,
-      patienceMs: PATIENCE_MS,
+      patienceMs: TIMEOUT_MS,
     });
   }
 
@@ -144,23 +144,19 @@ export class AuditLog {
       this.#recordRefusal(entry);
       return undefined;
     }
-    return this.#recordDone(entry);
+    return this.recordAct(entry);
   }
 
   /** As `record`. The requests of an administrator are few, so none is left out. */
-  recordAct(entry: AdminEntry): Promise<void> | undefined {
-    return this.#recordDone(entry);
+  recordAct(entry: AuditEntry | AdminEntry): Promise<void> | undefined {
+    const line = this.#submit(this.#lineOf(entry));
+    this.#last = line.catch(() => {});
+    return this.#options.isRequired ? line : undefined;
   }
 
   recordStranger(entry: StrangerEntry): void {
     this.#unknownCallers.add(entry);
     this.#sumTimer ??= this.#sumUpLater();
-  }
-
-  #recordDone(entry: AuditEntry | AdminEntry): Promise<void> | undefined {
-    const line = this.#submit(this.#lineOf(entry));
-    this.#last = line.catch(() => {});
-    return this.#options.isRequired ? line : undefined;
   }
 
   #recordRefusal(entry: AuditEntry): void {
@@ -188,15 +184,15 @@ export class AuditLog {
   /** One write at a time: a slow write makes the next sums cover a longer period. */
   async #writeSums(): Promise<void> {
     const lines = this.#unknownCallers.take().map((sum) => this.#lineOf(sum));
-    const written = await this.#write(lines, performance.now() + PATIENCE_MS);
+    const written = await this.#write(lines, performance.now() + TIMEOUT_MS);
     const lost = written.filter((isWritten) => !isWritten).length;
     if (lost > 0) this.#options.onLost(lost);
     this.#sumTimer = this.#unknownCallers.isEmpty ? undefined : this.#sumUpLater();
   }
 
   /** Makes the next line check for a rename at once; otherwise that happens every second. */
-  look(): void {
-    this.#file.look();
+  refresh(): void {
+    this.#file.refresh();
   }
 
   /** Resolves when all lines are written or have failed. */
@@ -205,7 +201,7 @@ export class AuditLog {
     clearTimeout(this.#sumTimer);
     if (!this.#unknownCallers.isEmpty) await this.#writeSums();
     await this.#last;
-    if (this.#headTimer !== undefined) this.#tellHead();
+    if (this.#headTimer !== undefined) this.#notifyHead();
     await this.#file.close();
   }
 
@@ -228,7 +224,7 @@ export class AuditLog {
     this.#append = append;
     const { lines: written, failure } = await answerBy(append, deadlineMs);
     if (written > 0)
-      this.#headTimer ??= setTimeout(() => this.#tellHead(), HEAD_INTERVAL_MS).unref();
+      this.#headTimer ??= setTimeout(() => this.#notifyHead(), HEAD_INTERVAL_MS).unref();
     if (failure !== undefined) this.#noteLoss(failure);
     else if (!this.#isAvailable) this.#calmTimer ??= this.#calmLater();
     return lines.map((_, i) => i < written);
@@ -250,7 +246,7 @@ export class AuditLog {
     }, CALM_MS).unref();
   }
 
-  #tellHead(): void {
+  #notifyHead(): void {
     clearTimeout(this.#headTimer);
     this.#headTimer = undefined;
     this.#options.onHead(linkText(this.#file.head));

@@ -34,11 +34,7 @@ export interface AuditVerified {
 }
 
 /** Counts of AuditVerified, over all files. */
-interface Counts {
-  lines: number;
-  unlinked: number;
-  incomplete: number;
-}
+type Counts = Record<'lines' | 'unlinked' | 'incomplete', number>;
 
 /**
  * Checks that the lines of an audit log are as the nodes wrote them.

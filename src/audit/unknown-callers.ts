@@ -1,12 +1,11 @@
-import type { AuditEvent } from './audit-log.ts';
-
 /** Sums for a second. Requests from further addresses share a sum. */
 const MAX_SUMS = 100;
 const OTHER_ADDRESSES = 'other';
 
 /** A request of somebody unknown. */
 export interface StrangerEntry {
-  readonly event: AuditEvent | 'admin';
+  /** An AuditEvent, or `admin`. */
+  readonly event: string;
   /** Code of the error. */
   readonly outcome: string;
   readonly status: number;

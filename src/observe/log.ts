@@ -36,11 +36,6 @@ interface LoggedCaller {
   readonly api_key_id: string | undefined;
 }
 
-interface LogOptions {
-  readonly level: string;
-  readonly isPretty: boolean;
-}
-
 export function isPretty(format: 'auto' | 'json' | 'pretty'): boolean {
   return format === 'pretty' || (format === 'auto' && process.stdout.isTTY === true);
 }
@@ -49,28 +44,27 @@ export function isPretty(format: 'auto' | 'json' | 'pretty'): boolean {
  * JSON lines on standard output. The log has only the fields that a call names: no request, body,
  * header or error object. So no redaction is needed.
  */
-export async function openLog(options: LogOptions): Promise<Log> {
+export async function openLog(level: string, isForReaders: boolean): Promise<Log> {
   const output = new LogOutput((lines) =>
     logger.warn({ lines }, 'standard output did not take lines of the log: they were dropped'),
   );
-  const textOf = options.isPretty ? await prettyText() : shownLines;
-  const requestOf = options.isPretty
+  const textOf = isForReaders ? await prettyText() : shownLines;
+  const requestOf = isForReaders
     ? requestForPeople
     : (line: RequestLine) => shownLines(requestText(line));
   const logger = pino(
     {
-      level: options.level,
+      level,
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
-      formatters: { level: (level) => ({ level }) },
+      formatters: { level: (name) => ({ level: name }) },
     },
     { write: (line) => output.write(textOf(line)) },
   );
   const hasRequests = logger.isLevelEnabled('info');
   return Object.assign(logger, {
     request(line: RequestLine): void {
-      if (!hasRequests) return;
-      output.write(requestOf(line));
+      if (hasRequests) output.write(requestOf(line));
     },
     countWaiting: (onWaiting: (bytes: number) => void) => output.countWaiting(onWaiting),
     dropped: () => output.dropped,
@@ -82,37 +76,24 @@ const callerTexts = new WeakMap<LoggedCaller, string>();
 
 /** Only the ids of the caller can contain characters that JSON must escape. */
 function requestText(line: RequestLine): string {
-  const {
-    request_id: requestId,
-    correlation,
-    caller,
-    method,
-    route,
-    status,
-    values,
-    duration_ms: durationMs,
-    why,
-  } = line;
-  const time = new Date().toISOString();
   let who = '';
-  for (const name in correlation) who += `"${name}":"${correlation[name]}",`;
-  who += textOfCaller(caller);
-  const what = `"method":"${method}","route":"${route}","status":${status},"values":${values}`;
+  for (const name in line.correlation) who += `"${name}":"${line.correlation[name]}",`;
+  who += textOfCaller(line.caller);
+  const what = `"method":"${line.method}","route":"${line.route}","status":${line.status}`;
+  const why = line.why === undefined ? '' : `,"why":"${line.why}"`;
   return (
-    `{"level":"info","time":"${time}","request_id":"${requestId}",` +
-    `${who}${what},"duration_ms":${durationMs}${why === undefined ? '' : `,"why":"${why}"`}}\n`
+    `{"level":"info","time":"${new Date().toISOString()}","request_id":"${line.request_id}",` +
+    `${who}${what},"values":${line.values},"duration_ms":${line.duration_ms}${why}}\n`
   );
 }
 
 function textOfCaller(caller: LoggedCaller | null): string {
   if (caller === null) return '';
-  let text = callerTexts.get(caller);
-  if (text === undefined) {
-    const { client, api_key_id: apiKeyId } = caller;
-    const ids = JSON.stringify({ client_id: client.client_id, api_key_id: apiKeyId });
-    text = `${ids.slice(1, -1)},`;
-    callerTexts.set(caller, text);
-  }
+  const known = callerTexts.get(caller);
+  if (known !== undefined) return known;
+  const { client, api_key_id } = caller;
+  const text = `${JSON.stringify({ client_id: client.client_id, api_key_id }).slice(1, -1)},`;
+  callerTexts.set(caller, text);
   return text;
 }
 

@@ -49,29 +49,9 @@ export function createMetrics() {
     labelNames: ['version'],
     registers,
   }).set({ version: VERSION }, 1);
-  const { requests, duration, values, batches } = workMetrics(registers);
-  const { rejections, unknown, unaudited, damaged } = troubleMetrics(registers);
-  const { handshakes, shed, refusedConnections, unread, cut } = connectionMetrics(registers);
   return {
-    request(route: string, status: number, durationMs: number): void {
-      requests.inc({ route, status });
-      duration.observe({ route }, durationMs / 1000);
-    },
-    values,
-    batch: (statement: 'insert' | 'find', records: number) =>
-      batches.observe({ statement }, records),
-    rejection: (limit: LimitName) => rejections.inc({ limit }),
-    unknownTokens: (tokens: number) => unknown.inc(tokens),
-    unaudited: (lines: number) => unaudited.inc(lines),
-    shed(route: string, count: number): void {
-      shed.inc(count);
-      requests.inc({ route, status: 503 }, count);
-    },
-    connectionRefused: () => refusedConnections.inc(),
-    unreadAnswer: () => unread.inc(),
-    cutOff: () => cut.inc(),
-    handshakeFailure: (reason: string) => handshakes.inc({ reason }),
-    damaged: (records: number) => damaged.inc(records),
+    ...workMetrics(registers),
+    ...troubleMetrics(registers),
     observe: (gauges: Gauges) => addGauges(registers, gauges),
     sampled: async (): Promise<Snapshot> => {
       const there = SAMPLED.map((name) => registry.getSingleMetric(name));
@@ -83,31 +63,87 @@ export function createMetrics() {
   };
 }
 
-/** @param labelNames of the series */
-function counterIn(registers: Registry[]) {
-  return <T extends string>(name: string, help: string, ...labelNames: T[]) =>
-    new Counter({ name, help, labelNames, registers });
+function workMetrics(registers: Registry[]) {
+  const requests = new Counter({
+    name: 'standin_requests_total',
+    help: 'Requests answered.',
+    labelNames: ['route', 'status'],
+    registers,
+  });
+  const duration = new Histogram({
+    name: 'standin_request_duration_seconds',
+    help: 'Time from the headers of a request to its answer.',
+    labelNames: ['route'],
+    buckets: LATENCY_BUCKETS_S,
+    registers,
+  });
+  const batches = new Histogram({
+    name: 'standin_batch_records',
+    help: 'Records in one statement to the vault.',
+    labelNames: ['statement'],
+    buckets: BATCH_BUCKETS,
+    registers,
+  });
+  const shed = new Counter({
+    name: 'standin_requests_shed_total',
+    help: 'Requests shed: refused with 503 before they were read.',
+    registers,
+  });
+  return {
+    request(route: string, status: number, durationMs: number): void {
+      requests.inc({ route, status });
+      duration.observe({ route }, durationMs / 1000);
+    },
+    values: valuesIn(registers),
+    batch: (statement: 'insert' | 'find', records: number) =>
+      batches.observe({ statement }, records),
+    shed(route: string, count: number): void {
+      shed.inc(count);
+      requests.inc({ route, status: 503 }, count);
+    },
+  };
 }
 
-function workMetrics(registers: Registry[]) {
-  const counter = counterIn(registers);
+function troubleMetrics(registers: Registry[]) {
+  const count = (name: string, help: string) => {
+    const counter = new Counter({ name, help, registers });
+    return (more = 1) => counter.inc(more);
+  };
+  const rejections = new Counter({
+    name: 'standin_rate_limit_rejections_total',
+    help: 'Requests refused because a client was over a limit.',
+    labelNames: ['limit'],
+    registers,
+  });
+  // Start at 0, so that an alert on a rise sees the first rejection.
+  for (const limit of LIMITS) rejections.inc({ limit }, 0);
+  const handshakes = new Counter({
+    name: 'standin_tls_handshake_failures_total',
+    help: 'Connections whose TLS handshake failed.',
+    labelNames: ['reason'],
+    registers,
+  });
   return {
-    requests: counter('standin_requests_total', 'Requests answered.', 'route', 'status'),
-    duration: new Histogram({
-      name: 'standin_request_duration_seconds',
-      help: 'Time from the headers of a request to its answer.',
-      labelNames: ['route'],
-      buckets: LATENCY_BUCKETS_S,
-      registers,
-    }),
-    values: valuesIn(registers),
-    batches: new Histogram({
-      name: 'standin_batch_records',
-      help: 'Records in one statement to the vault.',
-      labelNames: ['statement'],
-      buckets: BATCH_BUCKETS,
-      registers,
-    }),
+    rejection: (limit: LimitName) => rejections.inc({ limit }),
+    handshakeFailure: (reason: string) => handshakes.inc({ reason }),
+    unknownTokens: count('standin_unknown_tokens_total', 'Unknown tokens sent to detokenize.'),
+    unaudited: count('standin_audit_failures_total', 'Audit lines that could not be written.'),
+    damaged: count(
+      'standin_damaged_records_total',
+      'Records that failed authentication: the vault was changed.',
+    ),
+    connectionRefused: count(
+      'standin_connections_refused_total',
+      'Connections refused because the node has as many as it accepts.',
+    ),
+    unreadAnswer: count(
+      'standin_unread_answers_total',
+      'Connections cut because an answer was not read.',
+    ),
+    cutOff: count(
+      'standin_stalled_requests_total',
+      'Requests cut off because memory was short and the caller idle.',
+    ),
   };
 }
 
@@ -146,52 +182,5 @@ function valuesIn(registers: Registry[]) {
   return (operation: string, count: number, space = DEFAULT_SPACE, kinds?: KindCounts) => {
     if (kinds === undefined) add(operation, DEFAULT_SPACE, undefined, count);
     else for (const [kind, ofKind] of kinds) add(operation, space, kind, ofKind);
-  };
-}
-
-function troubleMetrics(registers: Registry[]) {
-  const counter = counterIn(registers);
-  const rejections = counter(
-    'standin_rate_limit_rejections_total',
-    'Requests refused because a client was over a limit.',
-    'limit',
-  );
-  // Start at 0, so that an alert on a rise sees the first rejection.
-  for (const limit of LIMITS) rejections.inc({ limit }, 0);
-  return {
-    rejections,
-    unknown: counter('standin_unknown_tokens_total', 'Unknown tokens sent to detokenize.'),
-    unaudited: counter('standin_audit_failures_total', 'Audit lines that could not be written.'),
-    damaged: counter(
-      'standin_damaged_records_total',
-      'Records that failed authentication: the vault was changed.',
-    ),
-  };
-}
-
-function connectionMetrics(registers: Registry[]) {
-  const counter = counterIn(registers);
-  return {
-    handshakes: counter(
-      'standin_tls_handshake_failures_total',
-      'Connections whose TLS handshake failed.',
-      'reason',
-    ),
-    shed: counter(
-      'standin_requests_shed_total',
-      'Requests shed: refused with 503 before they were read.',
-    ),
-    refusedConnections: counter(
-      'standin_connections_refused_total',
-      'Connections refused because the node has as many as it accepts.',
-    ),
-    unread: counter(
-      'standin_unread_answers_total',
-      'Connections cut because an answer was not read.',
-    ),
-    cut: counter(
-      'standin_stalled_requests_total',
-      'Requests cut off because memory was short and the caller idle.',
-    ),
   };
 }

@@ -1,6 +1,4 @@
-/** A ring that successes alone would fill hides refusals at once, so refusals have their own. */
 const MAX_REQUESTS = 200;
-const MAX_REFUSED = 200;
 
 /** A request as it ends. */
 interface Ended {
@@ -23,23 +21,24 @@ type Kept = ReturnType<typeof keptOf>;
 
 /** The last requests, in memory. A push keeps a few references; all else waits for a reader. */
 export class RecentRequests {
-  readonly #all = new Ring<Kept>(MAX_REQUESTS);
-  readonly #refused = new Ring<Kept>(MAX_REFUSED);
+  readonly #all: Kept[] = [];
+  /** Apart, because successes alone would soon push them out. */
+  readonly #refused: Kept[] = [];
 
   push(ended: Ended, answer: Answer, durationMs: number): void {
     const isRefused = answer.status >= 400;
     // Probes and OPTIONS come without a client, and would push out what a reader looks for.
     if (!isRefused && ended.caller === null) return;
     const kept = keptOf(ended, answer, durationMs);
-    this.#all.push(kept);
-    if (isRefused) this.#refused.push(kept);
+    for (const list of isRefused ? [this.#all, this.#refused] : [this.#all])
+      if (list.push(kept) > MAX_REQUESTS) list.shift();
   }
 
   /** The newest first: the last requests, and the last ones that were refused or failed. */
   get newest() {
     return {
-      all: this.#all.newestFirst().map(withReason),
-      refused: this.#refused.newestFirst().map(withReason),
+      all: this.#all.toReversed().map(withReason),
+      refused: this.#refused.toReversed().map(withReason),
     };
   }
 }
@@ -67,26 +66,6 @@ function keptOf(
     body: status >= 400 ? body : undefined,
     detail: why,
   };
-}
-
-class Ring<T> {
-  readonly #items: T[] = [];
-  readonly #size: number;
-  /** The place of the next item. */
-  #next = 0;
-
-  constructor(size: number) {
-    this.#size = size;
-  }
-
-  push(item: T): void {
-    this.#items[this.#next] = item;
-    this.#next = (this.#next + 1) % this.#size;
-  }
-
-  newestFirst(): T[] {
-    return [...this.#items.slice(this.#next), ...this.#items.slice(0, this.#next)].reverse();
-  }
 }
 
 function withReason({ body, detail, ...request }: Kept) {

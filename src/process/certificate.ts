@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
 import { examineTls, nameFor } from '../crypto/certificate.ts';
 import { OperatorError } from '../errors.ts';
 import type { TlsFiles } from '../options.ts';
@@ -16,7 +17,7 @@ const SETTINGS = {
   key: 'TLS_KEY_FILE',
   clientCa: 'TLS_CLIENT_CA_FILE',
 } as const;
-const LOOK_INTERVAL_MS = 5_000;
+const REFRESH_INTERVAL_MS = 5_000;
 const WARN_DAYS = 14;
 const DAY_MS = 86_400_000;
 
@@ -31,7 +32,7 @@ export class Certificate {
   readonly files: TlsFiles;
   #usable: Usable;
   /**
-   * The problem of the last look. Files change one by one, so a problem is reported when two looks
+   * The problem of the last read. Files change one by one, so a problem is reported when two reads
    * find it.
    */
   #doubted: string | undefined;
@@ -48,11 +49,6 @@ export class Certificate {
     return this.#usable.pem;
   }
 
-  /** The server certificate without its chain. */
-  get der(): Buffer {
-    return this.#usable.x509.raw;
-  }
-
   get expiresAt(): Date {
     return new Date(this.#usable.x509.validTo);
   }
@@ -62,7 +58,7 @@ export class Certificate {
 
   /** Checks the files every 5 s. */
   watch(listener: CertificateListener): void {
-    this.#timer = setInterval(() => this.#look(listener), LOOK_INTERVAL_MS).unref();
+    this.#timer = setInterval(() => this.#refresh(listener), REFRESH_INTERVAL_MS).unref();
   }
 
   stop(): void {
@@ -81,10 +77,10 @@ export class Certificate {
       : `TLS certificate expired ${this.expiresAt.toISOString()}`;
   }
 
-  #look({ onRenewed, onProblem }: CertificateListener): void {
+  #refresh({ onRenewed, onProblem }: CertificateListener): void {
     try {
       const pem = read(this.files);
-      if (isSame(pem, this.pem)) {
+      if (isDeepStrictEqual(pem, this.pem)) {
         this.#doubted = undefined;
         this.#told = undefined;
         return;
@@ -129,13 +125,5 @@ function usable(pem: TlsPem, files: TlsFiles): Usable {
   const path = files[`${part}File`];
   throw new OperatorError(
     `${SETTINGS[part]}: ${path} ${problem}. Put a certificate (PEM, chain included) and its key there.`,
-  );
-}
-
-function isSame(one: TlsPem, other: TlsPem): boolean {
-  return (
-    one.certificate === other.certificate &&
-    one.key === other.key &&
-    one.clientCa === other.clientCa
   );
 }

@@ -40,8 +40,11 @@ interface Examined {
   readonly AUDIT_LOG: string | undefined;
 }
 
-/** The result of one check. A check that throws has found a problem. */
-type Result = Omit<Finding, 'check'>;
+/** A text: it is ok. A check that throws has found a problem. */
+type Result = string | Omit<Finding, 'check'>;
+
+/** Does a check, and notes what it finds; resolves to the status. */
+type Run = (check: string, read: () => Result | Promise<Result>) => Promise<Finding['status']>;
 
 /**
  * Checks everything that a start needs, and changes nothing. After a problem, it continues with the
@@ -50,47 +53,65 @@ type Result = Omit<Finding, 'check'>;
 export async function examine(examined: Examined): Promise<Finding[]> {
   const { vault, license, jwt, tls, REDIS_URL: redisUrl, AUDIT_LOG: auditLog } = examined;
   const findings: Finding[] = [];
+  const run: Run = async (check, read) => {
+    const found = await (async () => read())().catch((error) => {
+      return { status: 'problem', detail: problemText(error) } as const;
+    });
+    const result = typeof found === 'string' ? ({ status: 'ok', detail: found } as const) : found;
+    findings.push({ check, ...result });
+    return result.status;
+  };
   const pool = openPool(vault);
   try {
-    await run(findings, 'database', () => {
-      demandFolder(vault);
-      return database(pool, vault);
-    });
-    const isReached = findings.at(-1)!.status !== 'problem';
-    const wrapped = isReached ? await storedKeys(findings, pool, vault) : [];
-    if (wrapped.length > 0 && findings.at(-1)!.status === 'ok')
-      await run(findings, 'rights', () => rights(pool));
-    if (isReached) await run(findings, 'owners', () => owners(pool));
-    // Without a vault, the KEK file in DATA_DIR does not exist yet.
-    if (wrapped.length > 0 || isNamed(vault.kek))
-      await run(findings, 'key-encryption key', () => kek(kekSourceOf(vault), wrapped));
-    if (wrapped.length > 0) {
-      await run(findings, 'records', () => records(pool, wrapped));
-      await run(findings, 'token suffix', async () => {
-        await checkSuffix(new WrappedKeyStore(pool), vault.token_suffix, commandDeadline());
-        return ok(`_${vault.token_suffix}`);
-      });
-      // An older schema has neither policies nor all columns of clients.
-      const isNewest = findings.find(({ check }) => check === 'schema')!.status === 'ok';
-      if (isNewest) {
-        await run(findings, 'clients', () => clients(pool));
-        await run(findings, 'policy', async () => ok(await policyState(new PolicyStore(pool))));
-      }
-    }
+    await examineVault(run, pool, vault);
   } finally {
     await pool.end();
   }
-  if (license !== undefined) await run(findings, 'license', () => licenseState(license));
-  if (jwt !== undefined) await run(findings, 'jwt issuer', () => issuerState(jwt));
-  if (redisUrl !== undefined) await run(findings, 'redis', () => redis(redisUrl));
-  if (tls !== undefined) await run(findings, 'tls certificate', async () => certificate(tls));
-  if (auditLog !== undefined) await run(findings, 'audit log', () => auditFile(auditLog));
+  if (license !== undefined) await run('license', () => licenseState(license));
+  if (jwt !== undefined) await run('jwt issuer', () => issuerState(jwt));
+  if (redisUrl !== undefined) await run('redis', () => redis(redisUrl));
+  if (tls !== undefined) await run('tls certificate', () => certificate(tls));
+  if (auditLog !== undefined) await run('audit log', () => auditFile(auditLog));
   return findings;
+}
+
+async function examineVault(run: Run, pool: Pool, vault: VaultOptions): Promise<void> {
+  const keys = new WrappedKeyStore(pool);
+  let wrapped: readonly WrappedKey[] = [];
+  const reached = await run('database', () => {
+    demandFolder(vault);
+    return database(pool, vault);
+  });
+  let isNewest = false;
+  if (reached !== 'problem') {
+    const found = await run('schema', async () => {
+      const version = await schemaVersion(pool, commandDeadline());
+      if (version === 0) throw noVault(vault);
+      wrapped = await keys.list(commandDeadline());
+      return schema(version, readMigrations().at(-1)!.version);
+    });
+    isNewest = wrapped.length > 0 && found === 'ok';
+    if (isNewest) await run('rights', () => rights(pool));
+    await run('owners', () => owners(pool));
+  }
+  // Without a vault, the KEK file in DATA_DIR does not exist yet.
+  if (wrapped.length > 0 || isNamed(vault.kek))
+    await run('key-encryption key', () => kek(kekSourceOf(vault), wrapped));
+  if (wrapped.length === 0) return;
+  await run('records', () => records(pool, wrapped));
+  await run('token suffix', async () => {
+    await checkSuffix(keys, vault.token_suffix, commandDeadline());
+    return `_${vault.token_suffix}`;
+  });
+  // An older schema has neither policies nor all columns of clients.
+  if (!isNewest) return;
+  await run('clients', () => clients(pool));
+  await run('policy', () => policyState(new PolicyStore(pool)));
 }
 
 async function rights(pool: Pool): Promise<Result> {
   const missing = await missingRights(pool, commandDeadline());
-  if (missing.length === 0) return ok('the database user has the rights it needs');
+  if (missing.length === 0) return 'the database user has the rights it needs';
   throw new OperatorError(
     `The user of DATABASE_URL lacks ${missing.join(', ')}. As the owner of the vault's tables, run: standin migrate --grant-to ROLE`,
   );
@@ -98,30 +119,14 @@ async function rights(pool: Pool): Promise<Result> {
 
 async function owners(pool: Pool): Promise<Result> {
   await demandNothingForeign(pool.queryUntil(commandDeadline()));
-  return ok('nobody else has put anything into the schema of the vault');
-}
-
-/** The wrapped keys of the vault. Empty when there is no vault yet, or the keys cannot be read. */
-async function storedKeys(
-  findings: Finding[],
-  pool: Pool,
-  options: VaultOptions,
-): Promise<WrappedKey[]> {
-  let wrapped: WrappedKey[] = [];
-  await run(findings, 'schema', async () => {
-    const version = await schemaVersion(pool, commandDeadline());
-    if (version === 0) throw noVault(options);
-    wrapped = await new WrappedKeyStore(pool).list(commandDeadline());
-    return schema(version, readMigrations().at(-1)!.version);
-  });
-  return wrapped;
+  return 'nobody else has put anything into the schema of the vault';
 }
 
 async function kek(source: KekSource, wrapped: readonly WrappedKey[]): Promise<Result> {
   const kek = kekOf(await source.read());
   unwrap(wrapped, kek, source);
   const opens = wrapped.length > 0 ? `opens all ${count(wrapped.length, 'key')}` : 'can be read';
-  return ok(`${source.place} (${kek.id}) ${opens}`);
+  return `${source.place} (${kek.id}) ${opens}`;
 }
 
 /**
@@ -152,7 +157,7 @@ async function records(pool: Pool, wrapped: readonly WrappedKey[]): Promise<Resu
   }
   const all = [...byVersion.values()].reduce((sum, count) => sum + count, 0);
   const versions = [...byVersion.keys()].sort((a, b) => a - b).join(', ');
-  return ok(all === 0 ? 'none yet' : `${about}${count(all)}, of key version ${versions}`);
+  return all === 0 ? 'none yet' : `${about}${count(all)}, of key version ${versions}`;
 }
 
 async function clients(pool: Pool): Promise<Result> {
@@ -165,7 +170,7 @@ async function clients(pool: Pool): Promise<Result> {
     );
   }
   return live > 0
-    ? ok(`${enabled} enabled, ${count(live, 'live API key')}`)
+    ? `${enabled} enabled, ${count(live, 'live API key')}`
     : warning(
         'No API key is live, so nobody can call. Issue one with: standin api-key issue --client CLIENT_ID',
       );
@@ -176,15 +181,13 @@ async function database(pool: Pool, options: VaultOptions): Promise<Result> {
   const problems = serverProblems(facts, options);
   if (problems.length > 0) throw new OperatorError(...problems);
   if (options.databaseUrl === undefined) {
-    return ok(
-      `embedded PostgreSQL ${facts.version} in ${options.dataDir}; for trying and small use: a power cut can lose the last writes`,
-    );
+    return `embedded PostgreSQL ${facts.version} in ${options.dataDir}; for trying and small use: a power cut can lose the last writes`;
   }
   return facts.unsafeSettings.length > 0
     ? warning(
         `PostgreSQL ${facts.version} with ${facts.unsafeSettings.join(', ')}: a crash can lose acknowledged tokens`,
       )
-    : ok(`PostgreSQL ${facts.version}`);
+    : `PostgreSQL ${facts.version}`;
 }
 
 function schema(version: number, newest: number): Result {
@@ -197,13 +200,12 @@ function schema(version: number, newest: number): Result {
     ? warning(
         `The schema has version ${version} of ${newest}; the next start migrates it, or run: standin migrate`,
       )
-    : ok(`version ${version}`);
+    : `version ${version}`;
 }
 
 async function licenseState(files: LicenseFiles): Promise<Result> {
   const state = await verifyLicense(files);
-  if (state.status === 'valid')
-    return ok(`${state.subject}, until ${state.expires_at.toISOString()}`);
+  if (state.status === 'valid') return `${state.subject}, until ${state.expires_at.toISOString()}`;
   const why = 'problem' in state ? state.problem : `it expired ${state.expires_at.toISOString()}`;
   throw new OperatorError(
     `Tokenize answers 500: ${why}. Put a valid license in ${files.licenseFile}.`,
@@ -216,7 +218,7 @@ async function redis(redisUrl: string): Promise<Result> {
   const buckets = await RedisBuckets.open(redisUrl);
   try {
     await buckets.take(PROBE, 0);
-    return ok(`${await buckets.server()}: all nodes share the rate limits`);
+    return `${await buckets.server()}: all nodes share the rate limits`;
   } catch {
     const failure = buckets.failure ?? 'no answer';
     return warning(
@@ -231,7 +233,7 @@ function certificate(files: TlsFiles): Result {
   const made = new Certificate(files);
   const problem = made.warning();
   return problem === undefined
-    ? ok(`until ${made.expiresAt.toISOString()}`)
+    ? `until ${made.expiresAt.toISOString()}`
     : warning(`${problem}. Replace it.`);
 }
 
@@ -241,7 +243,7 @@ const WARN_FREE_BYTES = GIB;
 
 /** Unlike the check at start, this creates no file. */
 async function auditFile(path: string): Promise<Result> {
-  if (path === STANDARD_OUTPUT) return ok('standard output');
+  if (path === STANDARD_OUTPUT) return 'standard output';
   try {
     return await auditPath(path);
   } catch (error) {
@@ -258,7 +260,7 @@ async function auditPath(path: string): Promise<Result> {
   if (there?.isDirectory()) throw Object.assign(new Error(path), { code: 'EISDIR' });
   if (there !== undefined && !there.isFile()) {
     await access(path, W_OK);
-    return ok(`${path} can be written, and is not a file on a disk`);
+    return `${path} can be written, and is not a file on a disk`;
   }
   const folder = dirname(resolve(path));
   // An existing file is also read, at its end. A missing file is created in its folder.
@@ -268,7 +270,7 @@ async function auditPath(path: string): Promise<Result> {
   const { bavail, bsize } = await statfs(written);
   const space = `${((bavail * bsize) / GIB).toFixed(1)} GiB free on the disk of ${await mountOf(written)}`;
   return bavail * bsize >= WARN_FREE_BYTES
-    ? ok(`${path} can be written, ${space}`)
+    ? `${path} can be written, ${space}`
     : warning(
         `${path} can be written, but ${space}. Make room there, or set AUDIT_LOG to a file on another disk.`,
       );
@@ -285,20 +287,8 @@ async function mountOf(path: string): Promise<string> {
   return at;
 }
 
-function ok(detail: string): Result {
-  return { status: 'ok', detail };
-}
-
 function warning(detail: string): Result {
   return { status: 'warning', detail };
-}
-
-async function run(findings: Finding[], check: string, look: () => Promise<Result>): Promise<void> {
-  try {
-    findings.push({ check, ...(await look()) });
-  } catch (error) {
-    findings.push({ check, status: 'problem', detail: problemText(error) });
-  }
 }
 
 function problemText(error: unknown): string {

@@ -59,18 +59,15 @@ const OTHER_WAYS =
   'Name a file with an API key in BOOTSTRAP_API_KEY_FILE (make one with: standin api-key new), or create a client with: standin client create --name NAME';
 
 function read(file: string, name: string): string {
-  const apiKey = readText(file, name).trim();
-  if (isApiKey(apiKey)) return apiKey;
-  throw new OperatorError(`${name} must contain one API key, and nothing else. ${OTHER_WAYS}`);
-}
-
-function readText(file: string, name: string): string {
+  let apiKey: string;
   try {
-    return readSecret(file, name).toString('latin1');
+    apiKey = readSecret(file, name).toString('latin1').trim();
   } catch (error) {
     if (error instanceof OperatorError) throw error;
     throw new OperatorError(`${name} cannot be read (${errorCode(error)}). ${OTHER_WAYS}`);
   }
+  if (isApiKey(apiKey)) return apiKey;
+  throw new OperatorError(`${name} must contain one API key, and nothing else. ${OTHER_WAYS}`);
 }
 
 /**

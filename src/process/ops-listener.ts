@@ -1,8 +1,12 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
+import { getClient, isApiKeyId } from '../access/clients.ts';
 import type { Config } from '../config/config.ts';
 import { failureFields } from '../observe/log.ts';
 import { Access } from '../ops/access.ts';
+import { AdminAccess } from '../ops/admin/access.ts';
+import { type AdminApiOptions, addAdminApi } from '../ops/admin/api.ts';
+import { adminDocumentOf } from '../ops/admin/document.ts';
 import { CurrentState, type Facts } from '../ops/console/current-state.ts';
 import { EventStreams } from '../ops/console/events.ts';
 import { PlaygroundForwarder } from '../ops/console/playground-forwarder.ts';
@@ -10,12 +14,15 @@ import { PolicyInForce } from '../ops/console/policy-in-force.ts';
 import { addConsole, OPEN, pagesOf } from '../ops/console/routes.ts';
 import { Sampler } from '../ops/console/sampler.ts';
 import { createOpsServer } from '../ops/server.ts';
+import type { OpsApp } from '../ops/web.ts';
+import { readOffThread } from '../policy/policy-work.ts';
 import { listen } from '../public/transport/listen.ts';
 import { renewCertificate } from '../public/transport/listener.ts';
+import { EveryKind } from '../tokens/every-kind.ts';
 import type { TlsPem } from '../types.ts';
+import { AdminVault } from '../vault/admin-vault.ts';
 import type { VaultSizes } from '../vault/vault-size.ts';
 import { VERSION } from '../version.ts';
-import { openAdminApi } from './admin-api.ts';
 import type { ListenerOptions, PublicListener } from './public-listener.ts';
 
 interface OpsListenerOptions extends ListenerOptions {
@@ -47,11 +54,11 @@ export async function checkOpsPort({ OPS_HOST, OPS_PORT }: Config): Promise<void
  */
 export async function openOpsListener(options: OpsListenerOptions): Promise<OpsListener> {
   const { config, metrics, certificate, sizes, log, listener } = options;
-  const { url: serviceUrl, shown, shared } = listener;
+  const { context } = listener;
   const tls = config.OPS_TLS && certificate ? opsPem(certificate.pem) : undefined;
   const access = new Access(config.OPS_TOKEN, tls !== undefined);
   const sampler = new Sampler(() => metrics.sampled());
-  const policy = new PolicyInForce(shown.policies, config.TOKEN_SUFFIX);
+  const policy = new PolicyInForce(listener.policies, config.TOKEN_SUFFIX);
   const state = new CurrentState({ ...options, facts: factsOf(options), sampler, policy });
   const events = new EventStreams(sampler, state);
   const playground = new PlaygroundForwarder({
@@ -60,9 +67,9 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
     asksClients: () => certificate?.pem.clientCa !== undefined,
   });
   const admin = openAdminApi(options);
-  const parts = { access, state, events, playground, recent: shown.recent, policy };
+  const parts = { access, state, events, playground, recent: context.recent, policy };
   const server = createOpsServer({
-    ...{ metrics, access, tls, budget: shared.budget, pages: pagesOf(config, serviceUrl) },
+    ...{ metrics, access, tls, budget: context.budget, pages: pagesOf(config, listener.url) },
     isOpen: (path) => OPEN.includes(path) || (admin !== undefined && path.startsWith('/admin/')),
     routes: [(app) => addConsole(app, parts), (app) => admin?.addRoutes(app)],
     onFailure: (error) => log.error(failureFields(error), 'the ops listener could not answer'),
@@ -104,4 +111,40 @@ function factsOf({ config, license, certificate, listener }: OpsListenerOptions)
 /** Only callers show a certificate. */
 function opsPem(pem: TlsPem): TlsPem {
   return { ...pem, clientCa: undefined };
+}
+
+/** undefined: without ADMIN_TOKEN, there is no admin API. */
+function openAdminApi({ config, vault, keys, listener, log }: OpsListenerOptions) {
+  if (config.ADMIN_TOKEN === undefined) return undefined;
+  const { context } = listener;
+  const adminVault = new AdminVault(vault, config.vault, config.ADMIN_DATABASE_URL);
+  const kinds = new EveryKind(vault, config.TOKEN_SUFFIX, readOffThread);
+  const parts = {
+    openVault: adminVault.open,
+    openForgetting: async () => ({ vault: await adminVault.open(), follower: keys, kinds }),
+    vaultOptions: config.vault,
+    finder: context,
+    clientPrefix: config.CLIENT_PREFIX,
+    tokenSuffix: config.TOKEN_SUFFIX,
+  };
+  const api: AdminApiOptions = {
+    ...{ parts, document: adminDocumentOf(config) },
+    access: new AdminAccess(config.ADMIN_TOKEN, config.OPS_TLS),
+    async idOf(named) {
+      if (isApiKeyId(named)) return named;
+      const client = await getClient(await adminVault.open(), named).catch(() => undefined);
+      return client?.client_id ?? null;
+    },
+    isServing: () => context.state.phase === 'serving',
+    onAct(entry) {
+      const { event: _, ...fields } = entry;
+      log.info(fields, 'admin');
+      return context.audit?.recordAct(entry);
+    },
+    onStranger: (entry) => context.audit?.recordStranger(entry),
+  };
+  return {
+    addRoutes: (app: OpsApp) => addAdminApi(app, api),
+    close: () => adminVault.close(),
+  };
 }

@@ -1,10 +1,16 @@
 import type { Server as HttpServer } from 'node:http';
 import { Server } from 'node:net';
+import { hostname } from 'node:os';
 import { type Duplex, duplexPair } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiKeyUses } from '../access/api-key-uses.ts';
+import { Authenticator } from '../access/authenticator.ts';
+import { IssuerKeys } from '../access/issuer-keys.ts';
+import { JwtVerifier } from '../access/jwt-verifier.ts';
 import type { License } from '../access/license.ts';
+import { AuditLog } from '../audit/audit-log.ts';
 import type { Config } from '../config/config.ts';
+import { Unavailable } from '../errors.ts';
 import type { Buckets } from '../limits/buckets.ts';
 import { ByteBudget } from '../limits/byte-budget.ts';
 import { ClientLimits } from '../limits/client-limits.ts';
@@ -22,6 +28,7 @@ import type { Tracing } from '../public/tracing.ts';
 import { Descriptors } from '../public/transport/connections.ts';
 import { listen, untilAccepted } from '../public/transport/listen.ts';
 import { renewCertificate } from '../public/transport/listener.ts';
+import { ApiKeyStore } from '../store/api-keys.ts';
 import { PolicyStore } from '../store/policies.ts';
 import { Health } from '../tokens/health.ts';
 import { VaultClient } from '../tokens/threads/vault-client.ts';
@@ -29,8 +36,6 @@ import { WriteGuards } from '../tokens/write-guards.ts';
 import type { TlsPem } from '../types.ts';
 import type { KeyringFollower } from '../vault/keyring-follower.ts';
 import type { Vault } from '../vault/vault.ts';
-import { openAudit } from './audit.ts';
-import { openAuthenticator } from './authentication.ts';
 import type { Certificate } from './certificate.ts';
 import { openTracing } from './tracing.ts';
 
@@ -63,15 +68,12 @@ export async function openPublicListener(options: ListenerOptions): Promise<Publ
   const parts = await openParts(options);
   const { context, uses, guards } = parts;
   const server = createHttpServer(context);
-  const url = await listen(
-    server,
-    config.HOST,
-    config.PORT,
-    'PORT',
-    () => server.listen(addressOf(config)),
-    certificate === undefined ? 'http' : 'https',
-    config.REUSE_PORT,
-  );
+  const { HOST: host, PORT: port, REUSE_PORT: isShared } = config;
+  const scheme = certificate === undefined ? 'http' : 'https';
+  // `reusePort` is of Node 22.12. The types of Node 20 lack it.
+  const address = isShared ? { host, port, reusePort: true } : { host, port };
+  const opens = () => server.listen(address);
+  const url = await listen(server, host, port, 'PORT', opens, scheme, isShared);
   uses.start();
   context.budget.start();
   guards.start((settings) => {
@@ -80,7 +82,7 @@ export async function openPublicListener(options: ListenerOptions): Promise<Publ
     vault.pool.reconnect();
     context.vault.reconnect();
   });
-  return new PublicListener(url, server, parts, config.REUSE_PORT);
+  return new PublicListener(url, server, parts, isShared);
 }
 
 /** What the listener opens and closes. */
@@ -94,28 +96,20 @@ interface Parts {
 
 export class PublicListener {
   readonly url: string;
+  readonly context: ServerContext;
+  readonly policies: PolicyFollower;
   readonly #server: HttpServer;
   readonly #parts: Parts;
-  #hasCut = false;
-  readonly #context: ServerContext;
   readonly #isPortShared: boolean;
+  #hasCut = false;
 
   constructor(url: string, server: HttpServer, parts: Parts, isPortShared: boolean) {
     this.url = url;
+    this.context = parts.context;
+    this.policies = parts.policies;
     this.#server = server;
     this.#parts = parts;
-    this.#context = parts.context;
     this.#isPortShared = isPortShared;
-  }
-
-  /** What the ops listener and the admin API share with callers. */
-  get shared(): Pick<ServerContext, 'vault' | 'policies' | 'audit' | 'state' | 'budget'> {
-    return this.#context;
-  }
-
-  /** What the console shows of it. */
-  get shown(): { readonly recent: RecentRequests; readonly policies: PolicyFollower } {
-    return { recent: this.#context.recent, policies: this.#parts.policies };
   }
 
   /** Opens a connection from within the process, with all bounds of the listener. */
@@ -127,9 +121,9 @@ export class PublicListener {
   }
 
   /** Makes the audit log check whether its file was renamed. */
-  lookAtAudit(): void {
-    this.#context.audit?.look();
-    this.#context.log.info(
+  refreshAudit(): void {
+    this.context.audit?.refresh();
+    this.context.log.info(
       {},
       'SIGHUP: the next audit line goes to the file that has the configured name now',
     );
@@ -142,13 +136,13 @@ export class PublicListener {
 
   /** undefined: some were cut, and may still wait for the database. */
   get heldByRequests(): number | undefined {
-    return this.#hasCut ? undefined : this.#context.budget.heldByRequests;
+    return this.#hasCut ? undefined : this.context.budget.heldByRequests;
   }
 
   /** Drains in order: readiness fails, the listener closes, requests in flight finish. */
   async drain(delayMs: number): Promise<void> {
     if (delayMs > 0) {
-      this.#context.state.phase = 'draining';
+      this.context.state.phase = 'draining';
       await sleep(delayMs);
     }
     if (this.#isPortShared) await this.#leavePort();
@@ -166,41 +160,31 @@ export class PublicListener {
     // Not the HTTP server's own close, which would cut idle connections now.
     const gone = new Promise((resolve) => Server.prototype.close.call(server, resolve));
     // Only after the socket is closed: a caller that is told to reconnect must reach another node.
-    this.#context.state.phase = 'draining';
+    this.context.state.phase = 'draining';
     await Promise.race([gone, sleep(LEAVE_TIMEOUT_MS)]);
   }
 
   async #close(): Promise<void> {
-    this.#context.state.phase = 'closing';
+    this.context.state.phase = 'closing';
     const cut = setTimeout(() => {
       this.#hasCut = true;
       this.#server.closeAllConnections();
     }, FINISH_TIMEOUT_MS);
-    const { uses, guards, buckets, policies } = this.#parts;
+    const { context, uses, guards, buckets, policies } = this.#parts;
     // Requests in flight were counted when they were accepted.
     const usesWritten = uses.stop();
     await new Promise((resolve) => this.#server.close(resolve));
     clearTimeout(cut);
-    this.#context.authenticator.stop();
+    context.authenticator.stop();
     guards.stop();
     policies.stop();
-    this.#context.budget.stop();
+    context.budget.stop();
     buckets.close();
-    await this.#context.audit?.close();
-    await this.#context.tracing?.close();
+    await context.audit?.close();
+    await context.tracing?.close();
     await usesWritten;
-    await this.#context.vault.close();
+    await context.vault.close();
   }
-}
-
-/** @returns listen options with `reusePort` of Node 22.12, which the types of Node 20 lack */
-function addressOf({ HOST: host, PORT: port, REUSE_PORT }: Config) {
-  return REUSE_PORT ? { host, port, reusePort: true } : { host, port };
-}
-
-/** The memory budget in bytes. */
-function budgetOf({ MEMORY_BUDGET, BODY_LIMIT }: Config): number {
-  return MEMORY_BUDGET ?? defaultBudget(memoryLimits(), BODY_LIMIT);
 }
 
 async function openParts(options: ListenerOptions): Promise<Parts> {
@@ -222,7 +206,8 @@ async function openParts(options: ListenerOptions): Promise<Parts> {
       else log.error({}, 'the disk of the database is full: /health answers 503');
     },
   });
-  const budget = new ByteBudget(budgetOf(config), metrics.cutOff);
+  const budgetBytes = config.MEMORY_BUDGET ?? defaultBudget(memoryLimits(), config.BODY_LIMIT);
+  const budget = new ByteBudget(budgetBytes, metrics.cutOff);
   log.countWaiting((bytes) => budget.count(bytes));
   metrics.observe({
     postgresSafe: guards.isServerSafe,
@@ -233,8 +218,8 @@ async function openParts(options: ListenerOptions): Promise<Parts> {
     keyVersion: () => keys.primaryVersion,
   });
   const policies = followedPolicies(options);
-  const context = await createContext({ ...options, policies }, buckets, uses, guards, budget);
-  return { context, buckets, uses, guards, policies };
+  const parts = { buckets, uses, guards, policies };
+  return { ...parts, context: await createContext(options, parts, budget) };
 }
 
 /** Logs each problem once, and again when it is solved. */
@@ -249,14 +234,12 @@ function followedPolicies({ vault, log }: ListenerOptions): PolicyFollower {
 }
 
 async function createContext(
-  options: ListenerOptions & { readonly policies: PolicyFollower },
-  buckets: Buckets,
-  uses: ApiKeyUses,
-  guards: WriteGuards,
+  options: ListenerOptions,
+  { buckets, uses, guards, policies }: Omit<Parts, 'context'>,
   budget: ByteBudget,
 ): Promise<ServerContext> {
-  const { config, vault, keys, policies, certificate, metrics, log } = options;
-  const authenticator = await openAuthenticator(vault, uses, config.jwt, metrics, log);
+  const { config, vault, keys, certificate, metrics, log } = options;
+  const authenticator = await openAuthenticator(options, uses);
   const data = { vault: config.vault, keys: keys.latest, timeline: vault.timeline.shared };
   const vaultClient = new VaultClient(data, guards, {
     batch: metrics.batch,
@@ -283,6 +266,48 @@ async function createContext(
     descriptors: descriptorsOf(options),
     tls: certificate?.pem,
   };
+}
+
+async function openAuthenticator(
+  { config, vault, metrics, log }: ListenerOptions,
+  uses: ApiKeyUses,
+): Promise<Authenticator> {
+  const { keyring, vital } = vault;
+  const { jwt } = config;
+  const issuerKeys =
+    jwt &&
+    new IssuerKeys(jwt, (problem) => {
+      if (problem === undefined) return log.info({}, 'the keys of JWT_ISSUER can be fetched again');
+      const what = 'the keys of JWT_ISSUER cannot be fetched: the last ones serve for 1 h';
+      log.warn({ problem }, what);
+    });
+  if (issuerKeys !== undefined) metrics.observe({ issuerKeysAge: () => issuerKeys.ageS });
+  const verifier =
+    issuerKeys && new JwtVerifier(jwt!, issuerKeys, (token) => keyring.apiKeyDigest(token));
+  const authenticator = new Authenticator(new ApiKeyStore(vital.keys), keyring, uses, verifier);
+  // If the database went away after the vault opened, API keys are read when it is back.
+  await authenticator.start().catch((error) => {
+    if (!(error instanceof Unavailable)) throw error;
+  });
+  return authenticator;
+}
+
+function openAudit(options: ListenerOptions, budget: ByteBudget): AuditLog | undefined {
+  const { config, vault, metrics, log } = options;
+  if (config.AUDIT_LOG === undefined) return undefined;
+  return new AuditLog({
+    path: config.AUDIT_LOG,
+    isRequired: config.AUDIT_REQUIRED,
+    node: hostname(),
+    macOf: (last, line) => vault.keyring.auditMac(last, line),
+    onHead: (head) => log.info({ head }, 'last line of the audit log so far'),
+    onLost: metrics.unaudited,
+    onWaiting: (bytes) => budget.count(bytes),
+    onChange: (isAvailable, code) => {
+      if (isAvailable) log.warn({}, 'the audit log can be written again');
+      else log.error({ code }, 'the audit log cannot be written');
+    },
+  });
 }
 
 async function openTraces({ config, log }: ListenerOptions): Promise<Tracing | undefined> {

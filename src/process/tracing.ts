@@ -40,7 +40,7 @@ export async function openTracing(options: TracingOptions, onChange: OnChange): 
     sampler: samplerOf(sdk, options),
     spanProcessors: [processor],
   });
-  return new Spans(api, provider);
+  return spansOf(api, provider);
 }
 
 type Packages = Awaited<ReturnType<typeof load>>;
@@ -88,84 +88,70 @@ function watched(exporter: SpanExporter, onChange: OnChange): SpanExporter {
   };
 }
 
-class Spans implements Tracing {
-  readonly #api: Packages['api'];
-  readonly #provider: TracerProvider;
-  readonly #tracer: Tracer;
-
-  constructor(api: Packages['api'], provider: TracerProvider) {
-    this.#api = api;
-    this.#provider = provider;
-    this.#tracer = provider.getTracer('standin', VERSION);
-  }
-
-  /** Names and attributes are those of the semantic conventions for HTTP servers. */
-  begin({ method, route, request_id: requestId, ...rest }: TracedRequest): RequestSpan {
-    const parent = this.#parentOf(rest);
-    const attributes = {
-      'http.request.method': method,
-      'http.route': route,
-      'url.path': route,
-      'standin.request_id': requestId,
-    };
-    const { SERVER } = this.#api.SpanKind;
-    const options = { kind: SERVER, startTime: rest.startedAtMs, attributes };
-    const span = this.#tracer.startSpan(`${method} ${route}`, options, parent);
-    return new OneRequest(this.#api, this.#tracer, span, parent);
-  }
-
-  /** Only what `correlationOf` has checked: no other header reaches a span. */
-  #parentOf({ correlation, isSampled }: Pick<TracedRequest, 'correlation' | 'isSampled'>): Context {
-    const { trace, ROOT_CONTEXT, TraceFlags } = this.#api;
-    const { trace_id: traceId, parent_id: spanId } = correlation;
-    if (traceId === undefined || spanId === undefined) return ROOT_CONTEXT;
-    const traceFlags = isSampled ? TraceFlags.SAMPLED : TraceFlags.NONE;
-    return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags, isRemote: true });
-  }
-
-  async close(): Promise<void> {
-    const sent = this.#provider.shutdown().catch(() => {});
-    await Promise.race([sent, sleep(CLOSE_TIMEOUT_MS)]);
-  }
+/** Names and attributes are those of the semantic conventions for HTTP servers. */
+function spansOf(api: Packages['api'], provider: TracerProvider): Tracing {
+  const tracer = provider.getTracer('standin', VERSION);
+  return {
+    begin({ method, route, request_id: requestId, ...rest }) {
+      const parent = parentOf(api, rest);
+      const attributes = {
+        'http.request.method': method,
+        'http.route': route,
+        'url.path': route,
+        'standin.request_id': requestId,
+      };
+      const options = { kind: api.SpanKind.SERVER, startTime: rest.startedAtMs, attributes };
+      const span = tracer.startSpan(`${method} ${route}`, options, parent);
+      return requestSpan(api, tracer, span, parent);
+    },
+    async close() {
+      const sent = provider.shutdown().catch(() => {});
+      await Promise.race([sent, sleep(CLOSE_TIMEOUT_MS)]);
+    },
+  };
 }
 
-class OneRequest implements RequestSpan {
-  readonly ids: RequestSpan['ids'];
-  readonly #api: Packages['api'];
-  readonly #tracer: Tracer;
-  readonly #span: Span;
-  readonly #parent: Context;
+/** Only what `correlationOf` has checked: no other header reaches a span. */
+function parentOf(
+  { trace, ROOT_CONTEXT, TraceFlags }: Packages['api'],
+  { correlation, isSampled }: Pick<TracedRequest, 'correlation' | 'isSampled'>,
+): Context {
+  const { trace_id: traceId, parent_id: spanId } = correlation;
+  if (traceId === undefined || spanId === undefined) return ROOT_CONTEXT;
+  const traceFlags = isSampled ? TraceFlags.SAMPLED : TraceFlags.NONE;
+  return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags, isRemote: true });
+}
 
-  constructor(api: Packages['api'], tracer: Tracer, span: Span, parent: Context) {
-    const { traceId, spanId } = span.spanContext();
-    this.ids = { trace_id: traceId, span_id: spanId };
-    this.#api = api;
-    this.#tracer = tracer;
-    this.#span = span;
-    this.#parent = parent;
-  }
-
-  async part<T>(name: string, work: Promise<T>): Promise<T> {
-    if (!this.#span.isRecording()) return work;
-    const within = this.#api.trace.setSpan(this.#parent, this.#span);
-    const part = this.#tracer.startSpan(name, { startTime: performance.now() }, within);
-    try {
-      return await work;
-    } finally {
-      part.end(performance.now());
-    }
-  }
-
-  end({ status, values, client_id: clientId }: Parameters<RequestSpan['end']>[0]): void {
-    const attributes: Attributes = {
-      'http.response.status_code': status,
-      'standin.values': values,
-    };
-    if (clientId !== undefined) attributes['standin.client_id'] = clientId;
-    if (status >= 500) {
-      attributes['error.type'] = String(status);
-      this.#span.setStatus({ code: this.#api.SpanStatusCode.ERROR });
-    }
-    this.#span.setAttributes(attributes).end(performance.now());
-  }
+function requestSpan(
+  api: Packages['api'],
+  tracer: Tracer,
+  span: Span,
+  parent: Context,
+): RequestSpan {
+  const { traceId, spanId } = span.spanContext();
+  return {
+    ids: { trace_id: traceId, span_id: spanId },
+    async part(name, work) {
+      if (!span.isRecording()) return work;
+      const within = api.trace.setSpan(parent, span);
+      const part = tracer.startSpan(name, { startTime: performance.now() }, within);
+      try {
+        return await work;
+      } finally {
+        part.end(performance.now());
+      }
+    },
+    end({ status, values, client_id: clientId }) {
+      const attributes: Attributes = {
+        'http.response.status_code': status,
+        'standin.values': values,
+      };
+      if (clientId !== undefined) attributes['standin.client_id'] = clientId;
+      if (status >= 500) {
+        attributes['error.type'] = String(status);
+        span.setStatus({ code: api.SpanStatusCode.ERROR });
+      }
+      span.setAttributes(attributes).end(performance.now());
+    },
+  };
 }

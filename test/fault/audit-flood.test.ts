@@ -1,57 +1,32 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { idsOf, readAudit } from '../support/audit.ts';
+import { start } from '../support/fault.ts';
 import { freePort } from '../support/processes.ts';
-import {
-  type Answer,
-  call,
-  type Place,
-  type Service,
-  scrape,
-  startService,
-  until,
-  usualPlace,
-} from '../support/service.ts';
+import { type Answer, call, type Service, scrape, until, usualPlace } from '../support/service.ts';
 
 const FLOOD = fileURLToPath(new URL('../support/flood.mjs', import.meta.url));
 const CALLS = 40;
 
-let place: Place;
-let service: Service;
-let flood: Flood | undefined;
-beforeEach(async () => {
-  place = await usualPlace();
-});
-afterEach(async () => {
-  await flood?.stop();
-  flood = undefined;
-  await service.stop();
-  place.remove();
-});
-
 /** A process that sends requests without an API key, as fast as they are taken. */
-class Flood {
-  readonly #child: ChildProcess;
-  answers = 0;
-
-  constructor({ url }: Service, connections: number) {
-    const { hostname, port } = new URL(url);
-    this.#child = spawn(process.execPath, [FLOOD, hostname, port, String(connections)], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    this.#child.stdout!.on('data', (text) => {
-      this.answers = Number(String(text).trim().split('\n').at(-1));
-    });
-  }
-
-  async stop(): Promise<void> {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
-    const gone = new Promise((resolve) => this.#child.once('close', resolve));
-    this.#child.kill('SIGKILL');
-    await gone;
-  }
+function startFlood({ url }: Service, connections: number) {
+  const { hostname, port } = new URL(url);
+  const child = spawn(process.execPath, [FLOOD, hostname, port, String(connections)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  let answers = 0;
+  child.stdout.on('data', (text) => {
+    answers = Number(String(text).trim().split('\n').at(-1));
+  });
+  const stop = async () => {
+    child.kill('SIGKILL');
+    await once(child, 'close');
+  };
+  return { answers: () => answers, stop };
 }
 
 test.each([
@@ -61,20 +36,21 @@ test.each([
 ])(
   'L20: requests without an API key that pipeline cost callers nothing, and no line: AUDIT_REQUIRED=$AUDIT_REQUIRED, $connections connections',
   async ({ AUDIT_REQUIRED, connections }) => {
-    const file = join(place.folder, 'audit.log');
-    const ops = { OPS_PORT: String(await freePort()) };
-    service = await startService(place, { AUDIT_LOG: file, AUDIT_REQUIRED, ...ops });
+    const place = await usualPlace();
+    onTestFinished(place.remove);
+    const AUDIT_LOG = join(place.folder, 'audit.log');
+    const OPS_PORT = String(await freePort());
+    const service = await start(place, { AUDIT_LOG, AUDIT_REQUIRED, OPS_PORT });
     const { body } = await call(service, 'tokenize', { a: 'Ann Canary' });
-    const flooding = new Flood(service, connections);
-    flood = flooding;
-    await until(() => flooding.answers > 1_000, 'a flood');
+    const flood = startFlood(service, connections);
+    await until(() => flood.answers() > 1_000, 'a flood');
     const answers: Answer[] = [];
     for (let i = 0; i < CALLS; i++) answers.push(await call(service, 'detokenize', body.data));
     const restored = idsOf(answers, 200);
     const lost = (await scrape(service.opsUrl!, 'standin_audit_failures_total'))[''];
-    await flooding.stop();
+    await flood.stop();
     await service.stop();
-    const { lines, torn } = readAudit(file);
+    const { lines, torn } = readAudit(AUDIT_LOG);
     expect(torn).toEqual([]);
     const values = lines.filter(({ outcome }) => outcome === 'success');
     const written = new Set(values.map(({ request_id: requestId }) => requestId));
@@ -85,7 +61,7 @@ test.each([
     const sums = lines.filter(({ outcome }) => outcome === 'unauthorized');
     expect(sums.length).toBe(lines.length - values.length);
     const counted = sums.reduce((requests, sum) => requests + sum.requests, 0);
-    expect(counted).toBeGreaterThanOrEqual(flooding.answers);
+    expect(counted).toBeGreaterThanOrEqual(flood.answers());
     for (const sum of sums) expect(sum.remote_address).toBe('127.0.0.1');
     const seconds = Date.parse(sums.at(-1).last_at) - Date.parse(sums[0].first_at);
     expect(sums.length).toBeLessThanOrEqual(seconds / 1_000 + 2);

@@ -59,7 +59,7 @@ test('F12: a destination that comes and goes is told once, and its end after a s
     await vi.advanceTimersByTimeAsync(CALM_MS - 1);
     rmSync(place, { recursive: true });
     // The next line looks whether the file is still there.
-    log.look();
+    log.refresh();
   }
   expect(await recorded(log)).toBe('audit_unavailable');
   expect(changes).toEqual([[false, 'ENOENT']]);

@@ -1,13 +1,13 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer as createHttpServer } from 'node:http';
-import { type AddressInfo, connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test } from 'vitest';
 import { FaultProxy } from '../support/fault-proxy.ts';
 import { JournalledWriters } from '../support/journal.ts';
 import { marked, nameRun, nameWorker } from '../support/leftovers.ts';
 import { newPlace, type Service, until } from '../support/service.ts';
+import { StandIn, tcpServer } from '../support/stand-in.ts';
 
 /** What the checker and the proxy must not let pass: a guard that finds nothing anywhere would be worth nothing. */
 type Answers = Record<string, (texts: string[]) => string[]>;
@@ -19,19 +19,14 @@ async function startLiar(lies: Answers): Promise<Service> {
     tokenize: (values) => values.map((value) => `${value}_tok`),
     detokenize: (tokens) => tokens.map((token) => token.slice(0, -4)),
   };
-  const server = createHttpServer(async (request, response) => {
+  const liar = await new StandIn(async (request, response) => {
     const operation = request.url!.split('/').at(-1)!;
     const { texts } = JSON.parse(await text(request)).data;
     const answer = (n++ < 100 ? truth : { ...truth, ...lies })[operation]!;
     response.end(JSON.stringify({ data: { texts: answer(texts) } }));
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` } as Service;
+  }).open();
+  onTestFinished(() => liar.stop());
+  return { url: liar.url } as Service;
 }
 
 let drawn = 0;
@@ -39,12 +34,12 @@ test.each<[string, Answers, RegExp]>([
   [
     'another value of the same answer',
     { detokenize: (tokens) => tokens.map((token) => token.slice(0, -4)).toReversed() },
-    /gave/,
+    /^detokenize of/,
   ],
   [
     'another token for a value that has one',
     { tokenize: (values) => values.map((value) => `${value}_${drawn++}_tok`) },
-    /after/,
+    /^tokenize of/,
   ],
 ])('the checker finds %s', async (_, lies, finding) => {
   const place = await newPlace('embedded');
@@ -83,14 +78,8 @@ test('what a test leaves running ends before the next file, or with the run, eve
 });
 
 test('the proxy tells replies that came late on a connection that is still there from those on one that is gone', async () => {
-  const echo = createServer((socket) => socket.pipe(socket));
-  echo.listen(0, '127.0.0.1');
-  await once(echo, 'listening');
-  const proxy = await FaultProxy.start((echo.address() as AddressInfo).port);
-  onTestFinished(async () => {
-    await proxy.stop();
-    echo.close();
-  });
+  const proxy = await FaultProxy.start(await tcpServer((socket) => socket.pipe(socket)));
+  onTestFinished(() => proxy.stop());
   proxy.delayMs = () => 200;
   proxy.lateAfterMs = 100;
   const [patient, impatient] = [connect(proxy.port), connect(proxy.port)];

@@ -1,27 +1,19 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
-import { isLinux, newWriters, start } from '../support/fault.ts';
+import { describe, expect, test } from 'vitest';
+import { isLinux, newVault, newWriters, start, stopped } from '../support/fault.ts';
 import { childrenOf, isRunning } from '../support/processes.ts';
 import {
   CLI,
   call,
   type Ended,
   endOf,
-  newPlace,
   type Place,
   runCli,
   type Service,
   until,
 } from '../support/service.ts';
-
-/** Whoever opens the folder of an embedded database a second time loses what was acknowledged. */
-async function newFolder(): Promise<Place> {
-  const place = await newPlace('embedded');
-  onTestFinished(place.remove);
-  return place;
-}
 
 function sockets({ env }: Place): string[] {
   return readdirSync(env.DATA_DIR!).filter((name) => name.startsWith('.s.PGSQL.'));
@@ -31,22 +23,7 @@ function removeSockets(place: Place): void {
   for (const name of sockets(place)) rmSync(join(place.env.DATA_DIR!, name), { force: true });
 }
 
-function databaseOf(service: Service): number {
-  const [pid] = childrenOf(service.pid);
-  return pid!;
-}
-
-/** SIGSTOP, until the returned function is called or the test ends. */
-function stopped(pid: number): () => void {
-  process.kill(pid, 'SIGSTOP');
-  let isStopped = true;
-  const goOn = () => {
-    if (isStopped && isRunning(pid)) process.kill(pid, 'SIGCONT');
-    isStopped = false;
-  };
-  onTestFinished(goOn);
-  return goOn;
-}
+const databaseOf = ({ pid }: Service) => childrenOf(pid)[0]!;
 
 /** Once the service has found the next process: a statement on its way to the last one is a 500. */
 async function expectValue(service: Service, token: string, value: string): Promise<void> {
@@ -61,17 +38,18 @@ const HELD = /^standin: Another process has the embedded database in .* open, .*
 
 describe('F35: the socket file of the embedded database is removed', () => {
   test('under load, with a second service and commands on the folder: one database, nothing lost', async () => {
-    const place = await newFolder();
+    const place = await newVault();
     const first = await start(place);
     const { api_key: apiKey } = first;
-    const onFirst = newWriters(first, apiKey, place);
+    const onFirst = newWriters({ place, nodes: [first], api_key: apiKey });
     await onFirst.progress(300);
     removeSockets(place);
     const [second, ...commands] = await Promise.all([start(place), list(place), list(place)]);
-    expect(
-      commands.map(({ code, stderr }) => ({ code, stderr: stderr.match(/Unexpected/) })),
-    ).toEqual(commands.map(() => ({ code: 0, stderr: null })));
-    const onSecond = newWriters(second, apiKey, place);
+    for (const { code, stderr } of commands) {
+      expect(code).toBe(0);
+      expect(stderr).not.toContain('Unexpected');
+    }
+    const onSecond = newWriters({ place, nodes: [second], api_key: apiKey });
     for (const writers of [onFirst, onSecond, onFirst]) {
       await writers.progress(300);
       removeSockets(place);
@@ -81,19 +59,19 @@ describe('F35: the socket file of the embedded database is removed', () => {
     await onFirst.stop();
     await onSecond.stop();
     // Each knows the tokens of the other, now and from the disk.
-    expect(await onFirst.verify(second, apiKey)).toBeGreaterThan(600);
-    expect(await onSecond.verify(first, apiKey)).toBeGreaterThan(600);
+    expect(await onFirst.verify(second)).toBeGreaterThan(600);
+    expect(await onSecond.verify(first)).toBeGreaterThan(600);
     for (const service of [first, second]) await service.stop();
     const last = await start(place);
-    await onFirst.verify(last, apiKey);
-    await onSecond.verify(last, apiKey);
+    await onFirst.verify(last);
+    await onSecond.verify(last);
     await onFirst.verifyRows(place);
     expect(sockets(place)).toHaveLength(1);
     expect((await runCli(['verify'], place)).code).toBe(0);
   });
 
   test('and its process is stopped: commands and a second service are refused in words', async () => {
-    const place = await newFolder();
+    const place = await newVault();
     const service = await start(place);
     const database = databaseOf(service);
     const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
@@ -103,8 +81,7 @@ describe('F35: the socket file of the embedded database is removed', () => {
       await list(place),
       await runCli(['serve'], place, { PORT: '0', OPS_PORT: '0' }),
     ]) {
-      expect(ended.stderr).toMatch(HELD);
-      expect({ code: ended.code, stdout: ended.stdout }).toEqual({ code: 1, stdout: '' });
+      expect(ended).toEqual({ code: 1, stdout: '', stderr: expect.stringMatching(HELD) });
     }
     goOn();
     await until(() => !isRunning(database), 'the end of the process whose socket is gone');
@@ -115,9 +92,10 @@ describe('F35: the socket file of the embedded database is removed', () => {
   test.each(['SIGSTOP', 'SIGKILL'] as const)(
     'and the service that started it gets %s: the next service takes over, nothing lost',
     async (signal) => {
-      const place = await newFolder();
+      const place = await newVault();
       const first = await start(place);
-      const writers = newWriters(first, first.api_key, place);
+      const { api_key } = first;
+      const writers = newWriters({ place, nodes: [first], api_key });
       await writers.progress(300);
       if (signal === 'SIGSTOP') await writers.stop();
       const goOn = signal === 'SIGSTOP' ? stopped(first.pid) : () => first.kill('SIGKILL');
@@ -125,19 +103,19 @@ describe('F35: the socket file of the embedded database is removed', () => {
       removeSockets(place);
       const second = await start(place);
       await writers.stop();
-      await writers.verify(second, first.api_key);
-      const { token } = (await call(second, 'tokenize', { token: 'Bob' }, first.api_key)).body.data;
+      await writers.verify(second);
+      const { token } = (await call(second, 'tokenize', { token: 'Bob' }, api_key)).body.data;
       if (signal === 'SIGSTOP') {
         goOn();
         await expectValue(first, token, 'Bob');
-        await writers.verify(first, first.api_key);
+        await writers.verify(first);
       }
     },
   );
 });
 
-const canUnshare =
-  isLinux && spawnSync('unshare', ['--mount', '--pid', '--net', '--fork', 'true']).status === 0;
+const NAMESPACES = ['--mount', '--pid', '--net', '--fork'];
+const canUnshare = isLinux && spawnSync('unshare', [...NAMESPACES, 'true']).status === 0;
 
 /** A command as in a container of its own that has the volume. */
 function runApart(
@@ -145,33 +123,27 @@ function runApart(
   place: Place,
   env: Record<string, string>,
 ): Promise<Ended> {
-  const namespaces = ['--mount', '--pid', '--net', '--fork'];
   const settings = Object.entries({ ...place.env, ...env }).map((entry) => entry.join('='));
   const command = ['env', ...settings, process.execPath, CLI, ...args];
-  const child = spawn('unshare', [...namespaces, ...command], {
-    cwd: place.folder,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  return endOf(child);
+  return endOf(spawn('unshare', [...NAMESPACES, ...command], { cwd: place.folder }));
 }
 
 describe.skipIf(!canUnshare)('F35: containers that share the folder', () => {
   test('have one database, also when its socket is gone', async () => {
-    const place = await newFolder();
+    const place = await newVault();
     const service = await start(place);
     const { code, stdout } = await runApart(['client', 'list', '--json'], place, {});
-    expect({ code, clients: JSON.parse(stdout).length }).toEqual({ code: 0, clients: 1 });
+    expect([code, JSON.parse(stdout)]).toMatchObject([0, [{ name: 'first' }]]);
     const goOn = stopped(databaseOf(service));
     removeSockets(place);
     const refused = await runApart(['client', 'list'], place, {});
-    expect(refused.stderr).toMatch(HELD);
-    expect(refused.code).toBe(1);
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringMatching(HELD) });
     goOn();
     await until(async () => (await call(service, 'tokenize', { a: 'b' })).status === 200, 'a 200');
   });
 
   test('without flock(1), a process that others took the folder from writes nothing more, and verify says so', async () => {
-    const place = await newFolder();
+    const place = await newVault();
     const withoutFlock = { PATH: place.folder };
     const service = await start(place, withoutFlock);
     const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
@@ -185,12 +157,10 @@ describe.skipIf(!canUnshare)('F35: containers that share the folder', () => {
     goOn();
     await until(() => !isRunning(database), 'the end of the process that lost the folder');
     await expectValue(service, token, 'Ann Lee');
-    const names = JSON.parse((await list(place)).stdout).map((one: { name: string }) => one.name);
-    expect(names).toEqual(['first', 'apart']);
+    const clients = JSON.parse((await list(place)).stdout);
+    expect(clients).toMatchObject([{ name: 'first' }, { name: 'apart' }]);
+    const said = /^standin: Two processes had the embedded database in .* open/m;
     const verified = await runCli(['verify'], place);
-    expect(verified.stderr).toMatch(
-      /^standin: Two processes had the embedded database in .* open/m,
-    );
-    expect(verified.code).toBe(1);
+    expect(verified).toMatchObject({ code: 1, stderr: expect.stringMatching(said) });
   });
 });

@@ -1,187 +1,131 @@
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { afterEach, describe, expect, test } from 'vitest';
-import { freeze, lasting, seconds, UNAVAILABLE } from '../support/fault.ts';
-import { JournalledWriters } from '../support/journal.ts';
-import { PostgresCluster, postgresBin, query } from '../support/postgres.ts';
+import { connect, type Socket } from 'node:net';
+import { describe, expect, test } from 'vitest';
 import {
-  type Answer,
-  call,
-  newPlace,
-  type Place,
-  runCli,
-  type Service,
-  startService,
-  until,
-} from '../support/service.ts';
+  expectOnlyUnavailable,
+  freeze,
+  healthOf,
+  lasting,
+  newScene,
+  newWriters,
+  seconds,
+  start,
+} from '../support/fault.ts';
+import { type PostgresCluster, postgresBin, query } from '../support/postgres.ts';
+import { type Answer, call, runCli, type Service, until } from '../support/service.ts';
+import { tcpServer } from '../support/stand-in.ts';
+import { newPair, type Pair, urlOf } from '../support/standby.ts';
 
 const SILENCE_S = seconds(8, 30);
 
-const cleanups: (() => void | Promise<void>)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
-});
+/** Another node, which knows only these servers. */
+const startOn = ({ place }: Pair, ...clusters: PostgresCluster[]): Promise<Service> =>
+  start(place, { DATABASE_URL: urlOf(place, ...clusters) });
 
-async function newCluster(): Promise<PostgresCluster> {
-  const cluster = await PostgresCluster.start();
-  cleanups.push(() => cluster.stop());
-  return cluster;
+function expectUnavailable({ status, body }: Answer): void {
+  expect([status, body.error, body.message]).toEqual([
+    ...[500, 'internal_error', 'database unavailable'],
+  ]);
 }
 
-async function newStandby(primary: PostgresCluster): Promise<PostgresCluster> {
-  const standby = await primary.startStandby();
-  cleanups.push(() => standby.stop());
-  return standby;
-}
-
-async function newVault(cluster: PostgresCluster): Promise<Place> {
-  const place = await newPlace('server', cluster.url('postgres'));
-  cleanups.push(place.remove);
-  return place;
-}
-
-/** The URL of a vault with the hosts of these servers, in this order. */
-function urlOf(place: Place, ...clusters: readonly PostgresCluster[]): string {
-  const hosts = clusters.map((cluster) => new URL(cluster.url('postgres')).host);
-  return place.env.DATABASE_URL!.replace(/@[^/]*/, `@${hosts.join()}`);
-}
-
-async function start(place: Place, url: string): Promise<Service> {
-  const service = await startService(place, { DATABASE_URL: url });
-  cleanups.push(() => service.stop());
-  return service;
-}
-
-function expectUnavailable(answer: Answer): void {
-  const { status, body } = answer;
-  expect({ status, ...body }).toEqual({
-    status: 500,
-    error: 'internal_error',
-    message: 'database unavailable',
-  });
-}
-
-const health = async (service: Service) => (await fetch(`${service.url}/health`)).status;
+const untilHealthy = (service: Service) =>
+  until(async () => (await healthOf(service)) === 200, '/health to say 200');
 
 describe.skipIf(postgresBin === undefined)('F22: failover', () => {
   test('the primary is killed and its standby promoted while writing: no acknowledged token is lost, and the service goes on', async () => {
-    const primary = await newCluster();
-    const place = await newVault(primary);
-    const standby = await newStandby(primary);
-    const url = urlOf(place, primary, standby);
-    const service = await start(place, url);
-    const writers = new JournalledWriters(place, () => service, service.api_key);
+    const pair = await newPair(1);
+    const { primary, standby, service } = pair;
+    const writers = newWriters(pair, {});
     await writers.progress(500);
     await primary.crash();
     await until(() => writers.failures.size > 0, 'a failed request');
     standby.promote();
     await writers.progress(500);
     await writers.stop();
-    const { api_key: apiKey } = service;
-    const count = await writers.verify(service, apiKey);
+    const count = await writers.verify();
     expect(count).toBeGreaterThan(1_000);
-    for (const failure of writers.failures) {
-      expect(failure).toBe('500 {"error":"internal_error","message":"database unavailable"}');
-    }
+    expectOnlyUnavailable(writers);
 
     // The old primary comes back, and nobody has told it: it takes connections, and is the first of the URL.
     primary.startAgain();
-    const late = await start(place, url);
-    expect(await writers.verify(late, apiKey)).toBe(count);
-    expect((await call(late, 'tokenize', { a: 'b' }, apiKey)).status).toBe(200);
+    const late = await start(pair.place);
+    expect(await writers.verify(late)).toBe(count);
+    expect((await call(late, 'tokenize', { a: 'b' }, service.api_key)).status).toBe(200);
   });
 
   test('the standby is promoted while the primary lives and waits for it in vain: the service goes over, and no acknowledged token is lost', async () => {
-    const primary = await newCluster();
-    const place = await newVault(primary);
-    const standby = await newStandby(primary);
-    const service = await start(place, urlOf(place, primary, standby));
-    const writers = new JournalledWriters(place, () => service, service.api_key);
+    const pair = await newPair(1);
+    const writers = newWriters(pair, {});
     await writers.progress(500);
-    standby.promote();
+    pair.standby.promote();
     await writers.progress(500);
     await writers.stop();
-    const there = await start(place, urlOf(place, standby));
-    await writers.verify(there, service.api_key);
+    await writers.verify(await startOn(pair, pair.standby));
   });
 
   test('a host that is silent and a standby before the primary are passed over, by the service and by commands', async () => {
-    const primary = await newCluster();
-    const place = await newVault(primary);
-    const standby = await newStandby(primary);
-    const silent = createServer().listen(0, '127.0.0.1');
-    await once(silent, 'listening');
-    cleanups.push(() => void silent.close());
-    const { port } = silent.address() as AddressInfo;
-    const url = urlOf(place, standby, primary).replace('@', `@127.0.0.1:${port},`);
-    const service = await start(place, url);
+    const { primary, standby, place } = await newPair(0);
+    const port = await tcpServer();
+    place.env.DATABASE_URL = urlOf(place, standby, primary).replace('@', `@127.0.0.1:${port},`);
+    const service = await start(place);
     const { a: token } = (await call(service, 'tokenize', { a: 'Ann Lee' })).body.data;
     expect((await call(service, 'detokenize', { token })).body.data.token).toBe('Ann Lee');
-    const doctor = await runCli(['doctor'], place, { DATABASE_URL: url });
+    const doctor = await runCli(['doctor'], place);
     expect(doctor.stdout).not.toMatch(/problem/);
     expect(doctor.code).toBe(0);
   });
 
   test('where no host is a primary, a start and doctor name each host and not the password', async () => {
-    const primary = await newCluster();
-    const place = await newVault(primary);
-    const standby = await newStandby(primary);
+    const { primary, standby, place } = await newPair(0);
     await primary.crash();
-    const url = urlOf(place, primary, standby).replace('//postgres@', '//postgres:hunter2@');
+    const url = place.env.DATABASE_URL!.replace('//postgres@', '//postgres:hunter2@');
+    const run = async (command: string, DATABASE_URL: string) => {
+      const ended = await runCli([command], place, { DATABASE_URL, PORT: '0', OPS_PORT: '0' });
+      expect(ended.code).toBe(1);
+      return ended.stdout + ended.stderr;
+    };
     for (const command of ['serve', 'doctor']) {
-      const { code, stdout, stderr } = await runCli([command], place, { DATABASE_URL: url });
-      expect(code).toBe(1);
-      expect(stdout + stderr).toMatch(
+      const output = await run(command, url);
+      expect(output).toMatch(
         /No host of DATABASE_URL is a primary: 127\.0\.0\.1:\d+ does not answer.*, 127\.0\.0\.1:\d+ is a standby\. Promote one/,
       );
-      expect(stdout + stderr).not.toContain('hunter2');
+      expect(output).not.toContain('hunter2');
     }
-    const cert = await runCli(['doctor'], place, { DATABASE_URL: `${url}?sslrootcert=nowhere` });
-    expect(cert.code).toBe(1);
-    expect(cert.stdout).toMatch(/cannot be read: nowhere \(ENOENT\)\. Correct sslrootcert/);
-    const env = { DATABASE_URL: urlOf(place, standby), PORT: '0', OPS_PORT: '0' };
-    const alone = await runCli(['serve'], place, env);
-    expect(alone.code).toBe(1);
-    expect(alone.stderr).toContain('DATABASE_URL leads to a standby');
+    expect(await run('doctor', `${url}?sslrootcert=nowhere`)).toMatch(
+      /cannot be read: nowhere \(ENOENT\)\. Correct sslrootcert/,
+    );
+    const alone = await run('serve', urlOf(place, standby));
+    expect(alone).toContain('DATABASE_URL leads to a standby');
   });
 });
 
 describe.skipIf(postgresBin === undefined)('F22: one host', () => {
   test('that comes back as a standby answers nothing, and all again when it is promoted', async () => {
-    const cluster = await newCluster();
-    const place = await newVault(cluster);
-    const service = await start(place, place.env.DATABASE_URL!);
+    const { cluster, service } = await newScene();
     const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
     cluster.demote();
     expectUnavailable(await call(service, 'tokenize', { a: 'new' }));
     // Also what it has, and what it has not: it may not be up to date.
     expectUnavailable(await call(service, 'detokenize', { token }));
     expectUnavailable(await call(service, 'detokenize', { a: 'unknown_tok' }));
-    expect(await health(service)).toBe(503);
+    expect(await healthOf(service)).toBe(503);
     cluster.promote();
-    await until(async () => (await health(service)) === 200, '/health to say 200');
+    await untilHealthy(service);
     expect((await call(service, 'tokenize', { a: 'new' })).status).toBe(200);
     expect((await call(service, 'detokenize', { token })).body.data.token).toBe('Ann Lee');
   });
 
   test('that is made read-only under its connections refuses to tokenize, and goes on when it is not', async () => {
-    const cluster = await newCluster();
-    const place = await newVault(cluster);
-    const service = await start(place, place.env.DATABASE_URL!);
+    const { cluster, service } = await newScene();
     const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
-    const alter = async (text: string) => {
-      await query(cluster.directUrl('postgres'), `alter system ${text}`);
-      await query(cluster.directUrl('postgres'), 'select pg_reload_conf()');
-    };
     // A new value each time: one that is there already needs no write.
     let n = 0;
     const tokenizes = async () =>
       (await call(service, 'tokenize', { a: `new ${n++}` })).status === 200;
-    await alter('set default_transaction_read_only = on');
+    await cluster.alterSystem('set default_transaction_read_only = on');
     await until(async () => !(await tokenizes()), 'a refused request');
     expectUnavailable(await call(service, 'tokenize', { a: 'newer' }));
     expect((await call(service, 'detokenize', { token })).body.data.token).toBe('Ann Lee');
-    await alter('reset default_transaction_read_only');
+    await cluster.alterSystem('reset default_transaction_read_only');
     await until(tokenizes, 'an answered request');
   });
 });
@@ -190,18 +134,16 @@ describe.skipIf(postgresBin === undefined)('F22: one host', () => {
 async function newVirtualAddress(first: PostgresCluster) {
   let target = first.port;
   const sockets = new Set<Socket>();
-  const server = createServer((client) => {
+  const port = await tcpServer((client) => {
     const upstream = connect(target, '127.0.0.1');
     for (const socket of [client, upstream]) {
       sockets.add(socket);
       socket.on('error', () => {}).on('close', () => sockets.delete(socket));
     }
     client.pipe(upstream).pipe(client);
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  cleanups.push(() => void server.close());
+  });
   return {
-    port: (server.address() as AddressInfo).port,
+    port,
     /** Connections that are there are cut. */
     lead(cluster: PostgresCluster): void {
       target = cluster.port;
@@ -210,76 +152,73 @@ async function newVirtualAddress(first: PostgresCluster) {
   };
 }
 
-/** Back after a crash, waiting for no standby: it takes writes as before. */
-async function comeBack(primary: PostgresCluster): Promise<void> {
+/** Back after a crash, waiting for no standby: it takes writes as before. Resolves to its rows. */
+async function comeBack({ primary, place }: Pair): Promise<() => Promise<number>> {
   primary.startAgain();
-  await query(primary.directUrl('postgres'), 'alter system reset synchronous_standby_names');
-  await query(primary.directUrl('postgres'), 'select pg_reload_conf()');
+  await primary.alterSystem('reset synchronous_standby_names');
+  const url = urlOf(place, primary);
+  return async () => (await query(url, 'select count(*)::int as n from standin.records'))[0]!.n;
 }
 
-const rowsOf = async (url: string): Promise<number> =>
-  Number((await query(url, 'select count(*) as rows from standin.records'))[0]!.rows);
-
-const OLD_PRIMARY =
-  /is on timeline 1, and this process has used timeline 2: an old primary is back/;
+const untilTold = (service: Service) =>
+  until(
+    () =>
+      service
+        .output()
+        .includes('is on timeline 1, and this process has used timeline 2: an old primary is back'),
+    'the operator to be told',
+    30_000,
+  );
 
 describe.skipIf(postgresBin === undefined)('F33: an old primary that nobody has fenced', () => {
   test('while the new primary is silent, requests fail, and none goes to the old one', async () => {
-    const primary = await newCluster();
-    const place = await newVault(primary);
-    const standby = await newStandby(primary);
-    const service = await startService(place, {
-      DATABASE_URL: urlOf(place, primary, standby),
-    });
-    cleanups.push(() => service.stop());
-    const writers = new JournalledWriters(place, () => service, service.api_key);
+    const pair = await newPair(1);
+    const { primary, standby, service } = pair;
+    const writers = newWriters(pair, {});
     await writers.progress(300);
     await primary.crash();
     standby.promote();
     await writers.progress(300);
-    await comeBack(primary);
-    const rows = await rowsOf(urlOf(place, primary));
+    const rowsOfOld = await comeBack(pair);
+    const rows = await rowsOfOld();
     await writers.progress(300);
     const thaw = freeze(standby);
-    await until(() => OLD_PRIMARY.test(service.output()), 'the operator to be told', 30_000);
+    await untilTold(service);
     await lasting(SILENCE_S);
-    expect(await health(service)).toBe(503);
+    expect(await healthOf(service)).toBe(503);
     expectUnavailable(await call(service, 'tokenize', { a: 'while it is silent' }));
     thaw();
     await writers.progress(300);
     await writers.stop();
-    expect(writers.wrong).toEqual([]);
-    expect([...writers.failures].filter((failure) => failure !== UNAVAILABLE)).toEqual([]);
-    expect(await rowsOf(urlOf(place, primary))).toBe(rows);
-    const there = await start(place, urlOf(place, standby));
-    await writers.verify(there, service.api_key);
+    expectOnlyUnavailable(writers);
+    expect(await rowsOfOld()).toBe(rows);
+    await writers.verify(await startOn(pair, standby));
   });
 
   test('behind one address that leads back to it: nothing is answered until the address leads to the new one; a restart takes what there is', async () => {
-    const primary = await newCluster();
-    const place = await newVault(primary);
-    const standby = await newStandby(primary);
+    const pair = await newPair(0);
+    const { primary, standby, place } = pair;
     const address = await newVirtualAddress(primary);
-    const url = place.env.DATABASE_URL!.replace(/:\d+\//, `:${address.port}/`);
-    const service = await start(place, url);
+    const DATABASE_URL = place.env.DATABASE_URL!.replace(/@[^/]*/, `@127.0.0.1:${address.port}`);
+    const service = await start(place, { DATABASE_URL });
     await call(service, 'tokenize', { a: 'before' });
     await primary.crash();
     standby.promote();
     address.lead(standby);
-    await until(async () => (await health(service)) === 200, '/health to say 200');
+    await untilHealthy(service);
     const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
-    await comeBack(primary);
-    const rows = await rowsOf(urlOf(place, primary));
+    const rowsOfOld = await comeBack(pair);
+    const rows = await rowsOfOld();
     address.lead(primary);
     expectUnavailable(await call(service, 'tokenize', { a: 'new' }));
     expectUnavailable(await call(service, 'detokenize', { token }));
-    expect(await health(service)).toBe(503);
-    await until(() => OLD_PRIMARY.test(service.output()), 'the operator to be told');
-    expect(await rowsOf(urlOf(place, primary))).toBe(rows);
-    const restarted = await start(place, url);
+    expect(await healthOf(service)).toBe(503);
+    await untilTold(service);
+    expect(await rowsOfOld()).toBe(rows);
+    const restarted = await start(place, { DATABASE_URL });
     expect((await call(restarted, 'tokenize', { a: 'new' }, service.api_key)).status).toBe(200);
     address.lead(standby);
-    await until(async () => (await health(service)) === 200, '/health to say 200');
+    await untilHealthy(service);
     expect((await call(service, 'detokenize', { token })).body.data.token).toBe('Ann Lee');
   });
 });

@@ -1,9 +1,10 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { childrenOf, freePort, isRunning } from '../support/processes.ts';
+import { isLinux } from '../support/fault.ts';
+import { childrenOf, freePort, isRunning, linkOf } from '../support/processes.ts';
 import { findKey, findText } from '../support/secrecy.ts';
 import {
   call,
@@ -18,7 +19,6 @@ import {
 import { allKeys } from '../support/vault.ts';
 
 /** What a process has in its memory stays there, whatever signal it is sent. */
-const isLinux = process.platform === 'linux';
 const VALUE = 'zqjxkvbwq canary value';
 
 let place: Place | undefined;
@@ -44,12 +44,6 @@ async function start(kind: Kind, env: Record<string, string> = {}): Promise<numb
   return pids;
 }
 
-const SERVICES: [string, Kind, Record<string, string>][] = [
-  ['a node and its embedded database', 'embedded', {}],
-  ['a node on a server', 'server', {}],
-];
-const services = SERVICES.filter(([, kind]) => kinds().includes(kind));
-
 /** A plain program that has the value in memory: what the service would be without care. */
 async function startControl(flags: readonly string[] = []): Promise<number> {
   const script = `globalThis.kept = '${VALUE}'; setInterval(() => {}, 1000); console.log('ready')`;
@@ -62,38 +56,27 @@ async function startControl(flags: readonly string[] = []): Promise<number> {
   return child.pid!;
 }
 
-/** Undefined while the report is being written. */
-function parsed(report: Buffer): { header: { processId: number } } | undefined {
-  try {
-    return JSON.parse(report.toString());
-  } catch {
-    return undefined;
-  }
-}
-
 async function reportOf(pid: number): Promise<Buffer> {
-  let report: Buffer | undefined;
+  let report = Buffer.alloc(0);
   await until(() => {
     const name = readdirSync(place!.folder).find((one) => one.includes(`.${pid}.`));
-    if (name === undefined) return false;
-    report = readFileSync(join(place!.folder, name));
-    return parsed(report)?.header.processId === pid;
+    if (name !== undefined) report = readFileSync(join(place!.folder, name));
+    // It is being written until its last brace.
+    return report.toString().trimEnd().endsWith('\n}');
   }, 'a report');
-  return report!;
+  expect(JSON.parse(report.toString()).header.processId).toBe(pid);
+  return report;
 }
-
-const CORE_PATTERN = '/proc/sys/kernel/core_pattern';
 
 /** False where cores go to a program, or to a folder of the system. */
 function coresAreFiles(): boolean {
-  return isLinux && /^core\b[^/|]*$/.test(readFileSync(CORE_PATTERN, 'utf8').trim());
+  const pattern = '/proc/sys/kernel/core_pattern';
+  return isLinux && /^core\b[^/|]*$/.test(readFileSync(pattern, 'utf8').trim());
 }
 
-/** A service whose surroundings allow core files of any size. */
-function startWithCores(kind: Kind, env: Record<string, string>): Promise<number[]> {
+/** For the processes that this one starts. */
+const allowCores = () =>
   execFileSync('prlimit', ['--core=unlimited', '--pid', String(process.pid)]);
-  return start(kind, env);
-}
 
 /** Ends the process with SIGABRT, and reads its core file; undefined when there is none. */
 async function coreOf(pid: number): Promise<Buffer | undefined> {
@@ -109,15 +92,8 @@ async function coreOf(pid: number): Promise<Buffer | undefined> {
 
 /** Ports on which a process listens. */
 function portsOf(pid: number): number[] {
-  const inodes = new Set(
-    readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
-      try {
-        return /^socket:\[(\d+)\]$/.exec(readlinkSync(`/proc/${pid}/fd/${fd}`))?.[1] ?? [];
-      } catch {
-        return [];
-      }
-    }),
-  );
+  const links = readdirSync(`/proc/${pid}/fd`).map((fd) => linkOf(`/proc/${pid}/fd/${fd}`));
+  const inodes = new Set(links.map((link) => /^socket:\[(\d+)\]$/.exec(link)?.[1]));
   return ['tcp', 'tcp6'].flatMap((table) =>
     readFileSync(`/proc/${pid}/net/${table}`, 'utf8')
       .split('\n')
@@ -127,12 +103,10 @@ function portsOf(pid: number): number[] {
   );
 }
 
-describe.runIf(isLinux).each(services)('%s', (_name, kind, env) => {
+describe.runIf(isLinux).each(kinds())('a node on a database that is %s', (kind) => {
   test('C22: no key is in the environment, the arguments or a report of Node', async () => {
-    const pids = await start(kind, {
-      ...env,
-      NODE_OPTIONS: '--report-on-signal --report-directory=.',
-    });
+    const NODE_OPTIONS = '--report-on-signal --report-directory=.';
+    const pids = await start(kind, { NODE_OPTIONS });
     const contents = new Map<string, Buffer>();
     for (const pid of pids) {
       process.kill(pid, 'SIGUSR2');
@@ -150,7 +124,7 @@ describe.runIf(isLinux).each(services)('%s', (_name, kind, env) => {
 
   test('C23: SIGUSR1 opens no debugger port', async () => {
     const NODE_OPTIONS = `--inspect-port=${await freePort()}`;
-    const pids = await start(kind, { ...env, NODE_OPTIONS });
+    const pids = await start(kind, { NODE_OPTIONS });
     const before = pids.map(portsOf);
     for (const pid of pids) process.kill(pid, 'SIGUSR1');
     const control = await startControl(['--inspect-port=0']);
@@ -162,7 +136,8 @@ describe.runIf(isLinux).each(services)('%s', (_name, kind, env) => {
   });
 
   test.runIf(coresAreFiles())('C24: there is no core file', async () => {
-    const pids = await startWithCores(kind, env);
+    allowCores();
+    const pids = await start(kind);
     for (const pid of pids)
       expect(readFileSync(`/proc/${pid}/limits`, 'utf8')).toMatch(/^Max core file size +0 +0 /m);
     // The child first: an embedded database follows its parent.
@@ -172,7 +147,8 @@ describe.runIf(isLinux).each(services)('%s', (_name, kind, env) => {
   test.runIf(coresAreFiles())(
     'C24: there is no memory in a core file where there is no prlimit',
     async () => {
-      const pids = await startWithCores(kind, { ...env, PATH: '/nowhere' });
+      allowCores();
+      const pids = await start(kind, { PATH: '/nowhere' });
       const controlled = await coreOf(await startControl());
       expect(findText(VALUE, new Map([['control', controlled!]]))).not.toEqual([]);
       // Registers and the like; all of its memory would be a hundred times as much.

@@ -3,11 +3,14 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import {
   ANSWER_BOUND_MS,
   backends,
+  DATABASE_CONNECTIONS,
   expectOnlyUnavailable,
   freeze,
+  healthOf,
+  held,
   lasting,
   newCluster,
-  newVault,
+  newScene,
   newWriters,
   recovery,
   SLACK_MS,
@@ -16,7 +19,7 @@ import {
   timeoutFor,
   times,
 } from '../support/fault.ts';
-import { type PostgresCluster, postgresBin, query } from '../support/postgres.ts';
+import { postgresBin } from '../support/postgres.ts';
 import { childrenOf } from '../support/processes.ts';
 import { Random } from '../support/random.ts';
 import { call, until } from '../support/service.ts';
@@ -24,51 +27,35 @@ import { call, until } from '../support/service.ts';
 const KILLS = times(3, 10);
 const FREEZE_S = seconds(7, 30);
 const LOCK_S = seconds(6, 20);
-const STATES = "select pid, state from pg_stat_activity where application_name = 'standin'";
-const DATABASE_CONNECTIONS = 12;
-
 /** Of 100 that a server has by default: others must find some free as well. */
 const MOST_BACKENDS = 50;
 
-/** Connections that a test holds itself, closed when it ends. */
-async function connectTo(cluster: PostgresCluster): Promise<pg.Client> {
-  const client = new pg.Client({ connectionString: cluster.directUrl('postgres') });
-  client.on('error', () => {});
-  await client.connect();
-  onTestFinished(() => client.end().catch(() => {}));
-  return client;
-}
+const TERMINATE =
+  "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'standin'";
 
 describe.skipIf(postgresBin === undefined)('PostgreSQL', () => {
   test('F03: kill -9 of a backend, and the end of all idle ones: nothing is lost, and the process stays', async () => {
     const random = new Random();
-    const cluster = await newCluster();
-    const place = await newVault(cluster);
-    const service = await start(place);
-    const writers = newWriters(service, service.api_key, place);
+    const scene = await newScene();
+    const { cluster, service } = scene;
+    const writers = newWriters(scene);
     for (let i = 0; i < KILLS; i++) {
       await writers.progress(100);
-      const all = await query(cluster.directUrl('postgres'), STATES);
+      const all = await backends(cluster);
       const old = childrenOf(cluster.postmasterPid);
-      process.kill(random.pick(all).pid, 'SIGKILL');
+      process.kill(random.pick(all), 'SIGKILL');
       // PostgreSQL ends all others, and starts its helpers again.
       await until(
         () => childrenOf(cluster.postmasterPid).every((pid) => !old.includes(pid)),
         'the reset',
       );
-      await recovery(service, service.api_key);
+      await recovery(service);
     }
     for (let i = 0; i < KILLS; i++) {
       await writers.progress(100);
-      await query(
-        cluster.directUrl('postgres'),
-        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'standin' and state = 'idle'",
-      );
+      await cluster.administer(`${TERMINATE} and state = 'idle'`);
     }
-    await writers.progress(100);
-    await writers.stop();
-    await writers.verify(service, service.api_key);
-    await writers.verifyRows(place);
+    await writers.finish(100);
     expectOnlyUnavailable(writers);
     expect(writers.cuts).toBe(0);
     expect(service.output()).not.toContain('unexpected failure');
@@ -77,30 +64,24 @@ describe.skipIf(postgresBin === undefined)('PostgreSQL', () => {
   test(
     'F04: all of PostgreSQL stops and goes on: every request is answered in time, /health says so, and all connections come back',
     async () => {
-      const cluster = await newCluster();
-      const place = await newVault(cluster);
-      const service = await start(place);
-      const writers = newWriters(service, service.api_key, place);
+      const scene = await newScene();
+      const { cluster, service } = scene;
+      const writers = newWriters(scene);
       await writers.progress(200);
       const thaw = freeze(cluster);
       const askedMs = performance.now();
-      expect((await fetch(`${service.url}/health`)).status).toBe(503);
+      expect(await healthOf(service)).toBe(503);
       expect(performance.now() - askedMs).toBeLessThan(1_500 + SLACK_MS);
       await lasting(FREEZE_S);
       thaw();
-      await recovery(service, service.api_key);
-      await writers.progress(200);
-      await writers.stop();
+      await recovery(service);
+      await writers.finish(200);
       expectOnlyUnavailable(writers);
       expect(writers.failures.size).toBe(1);
-      await writers.verify(service, service.api_key);
-      await writers.verifyRows(place);
-      expect((await fetch(`${service.url}/health`)).status).toBe(200);
+      expect(await healthOf(service)).toBe(200);
       // Those that were given up are gone, and a full pool works again.
-      await until(
-        async () => (await backends(cluster)) <= DATABASE_CONNECTIONS,
-        'the end of the old backends',
-      );
+      const isSmall = async () => (await backends(cluster)).length <= DATABASE_CONNECTIONS;
+      await until(isSmall, 'the end of the old backends');
       const values = Array.from({ length: 5_000 }, (_, i) => `full ${i}`);
       const answers = await Promise.all(
         ['a', 'b', 'c', 'd'].map((name) =>
@@ -108,7 +89,7 @@ describe.skipIf(postgresBin === undefined)('PostgreSQL', () => {
         ),
       );
       expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
-      expect(await backends(cluster)).toBeGreaterThan(2);
+      expect((await backends(cluster)).length).toBeGreaterThan(2);
     },
     timeoutFor(FREEZE_S),
   );
@@ -116,16 +97,11 @@ describe.skipIf(postgresBin === undefined)('PostgreSQL', () => {
   test(
     'F14: the table is locked: what waits is bounded in the service and in PostgreSQL, more is refused at once, and all is well after',
     async () => {
-      const cluster = await newCluster();
-      const place = await newVault(cluster);
-      const service = await start(place);
-      const writers = newWriters(service, service.api_key, place);
+      const scene = await newScene();
+      const { cluster, service } = scene;
+      const writers = newWriters(scene);
       await writers.progress(100);
-      const holder = new pg.Client({ connectionString: place.env.DATABASE_URL });
-      await holder.connect();
-      onTestFinished(() => holder.end().catch(() => {}));
-      await holder.query('begin');
-      await holder.query('lock table standin.records in access exclusive mode');
+      const unlock = await held(scene.place, 'lock table standin.records in access exclusive mode');
       // 16 bodies of 10,000 values: the bound is 100,000 values under way.
       const startedMs = performance.now();
       const answers = await Promise.all(
@@ -146,15 +122,12 @@ describe.skipIf(postgresBin === undefined)('PostgreSQL', () => {
       let mostBackends = 0;
       const overMs = startedMs + LOCK_S * 1_000;
       while (performance.now() < overMs) {
-        mostBackends = Math.max(mostBackends, await backends(cluster));
+        mostBackends = Math.max(mostBackends, (await backends(cluster)).length);
         await lasting(0.1);
       }
-      await holder.query('rollback');
-      await recovery(service, service.api_key, 2_000);
-      await writers.progress(100);
-      await writers.stop();
-      await writers.verify(service, service.api_key);
-      await writers.verifyRows(place);
+      await unlock();
+      await recovery(service, 2_000);
+      await writers.finish(100);
       expect(writers.slowestMs).toBeLessThan(ANSWER_BOUND_MS + SLACK_MS);
       // Statements that were given up may wait on in the server for the lock; its connections are few.
       console.log(`${mostBackends} backends at most`);
@@ -165,49 +138,43 @@ describe.skipIf(postgresBin === undefined)('PostgreSQL', () => {
 
   test('F15: others have all connections of the server: 500, and an answer soon after they are free', async () => {
     const cluster = await newCluster({ max_connections: '25' });
-    const place = await newVault(cluster);
-    const service = await start(place);
-    const writers = newWriters(service, service.api_key, place);
+    const scene = await newScene({ cluster });
+    const { service } = scene;
+    const writers = newWriters(scene);
     await writers.progress(100);
     const hogs: pg.Client[] = [];
+    onTestFinished(async () => void (await Promise.allSettled(hogs.map((hog) => hog.end()))));
     const grab = async () => {
+      const client = new pg.Client({ connectionString: cluster.directUrl('postgres') });
+      client.on('error', () => {});
       try {
-        hogs.push(await connectTo(cluster));
-        return true;
+        await client.connect();
       } catch (error) {
         expect((error as { code?: string }).code).toBe('53300');
         return false;
       }
+      return hogs.push(client) > 0;
     };
     while (await grab());
     const [hog] = hogs;
     await until(async () => {
-      await hog!.query(
-        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'standin'",
-      );
+      await hog!.query(TERMINATE);
       await grab();
       return writers.failures.size > 0;
     }, 'a failed request');
     const { status, body } = await call(service, 'tokenize', { a: 'no connection' });
-    expect([status, body]).toEqual([
-      500,
-      { error: 'internal_error', message: 'database unavailable' },
-    ]);
-    expect((await fetch(`${service.url}/health`)).status).toBe(503);
+    expect([status, body.message]).toEqual([500, 'database unavailable']);
+    expect(await healthOf(service)).toBe(503);
     for (const one of hogs) await one.end();
-    await recovery(service, service.api_key);
-    await writers.progress(100);
-    await writers.stop();
+    await recovery(service);
+    await writers.finish(100);
     expectOnlyUnavailable(writers);
-    await writers.verify(service, service.api_key);
-    await writers.verifyRows(place);
   });
 
   test('F17: SIGTERM while PostgreSQL is stopped: the process ends by itself with 0', async () => {
-    const cluster = await newCluster();
-    const place = await newVault(cluster);
-    const service = await start(place);
-    const writers = newWriters(service, service.api_key, place);
+    const scene = await newScene();
+    const { cluster, service } = scene;
+    const writers = newWriters(scene);
     await writers.progress(100);
     const thaw = freeze(cluster);
     const askedMs = performance.now();
@@ -216,7 +183,6 @@ describe.skipIf(postgresBin === undefined)('PostgreSQL', () => {
     expect(performance.now() - askedMs).toBeLessThan(15_000 + SLACK_MS);
     thaw();
     await writers.stop();
-    const again = await start(place);
-    await writers.verify(again, service.api_key);
+    await writers.verify(await start(scene.place));
   });
 });

@@ -1,11 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, writeFileSync } from 'node:fs';
-import { connect, type Socket } from 'node:net';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import {
+  healthOf,
   isLinux,
   lasting,
   newWriters,
@@ -15,7 +16,7 @@ import {
   times,
   UNAVAILABLE,
 } from '../support/fault.ts';
-import { call, type Place, runCli, until, usualPlace } from '../support/service.ts';
+import { call, type Place, runJson, type Service, until, usualPlace } from '../support/service.ts';
 
 const CONNECTS = times(1_000, 1_000);
 const NOFILE = 256;
@@ -23,21 +24,24 @@ const STALL_S = 5;
 const SABOTEUR = pathToFileURL(join(import.meta.dirname, '../support/saboteur.mjs')).href;
 
 /** Where Debian and others put it. */
-const libfaketime = [
-  '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1',
-  '/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1',
-  '/usr/lib64/faketime/libfaketimeMT.so.1',
-].find((path) => existsSync(path));
+const libfaketime = ['lib/x86_64-linux-gnu', 'lib/aarch64-linux-gnu', 'lib64']
+  .map((folder) => `/usr/${folder}/faketime/libfaketimeMT.so.1`)
+  .find((path) => existsSync(path));
 
+/** On the server where there is one: it starts at once. */
 async function newPlaceHere(): Promise<Place> {
-  // The server where there is one: it starts at once.
   const place = await usualPlace();
   onTestFinished(place.remove);
   return place;
 }
 
-async function healthOf(url: string): Promise<{ timestamp: string }> {
-  return (await (await fetch(`${url}/health`)).json()) as { timestamp: string };
+async function begin(env?: (place: Place) => Record<string, string>) {
+  const place = await newPlaceHere();
+  const nodes = [await start(place, env?.(place))];
+  const [service] = nodes as [Service];
+  const writers = newWriters({ place, nodes, api_key: service.api_key });
+  await writers.progress(200);
+  return { place, nodes, service, writers };
 }
 
 describe.skipIf(libfaketime === undefined)('the clock of a node', () => {
@@ -54,11 +58,8 @@ describe.skipIf(libfaketime === undefined)('the clock of a node', () => {
       FAKETIME_DONT_FAKE_MONOTONIC: '1',
     });
     const { client_id: clientId, api_key: apiKey } = service;
-    const issued = await runCli(
-      ['api-key', 'issue', '--client', clientId, '--expires', '2d', '--json'],
-      place,
-    );
-    const { api_key: shortKey } = JSON.parse(issued.stdout);
+    const issue = ['api-key', 'issue', '--client', clientId, '--expires', '2d'];
+    const { api_key: shortKey } = await runJson(place, ...issue);
     const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
     const statusOf = async (key: string) => {
       const { status, body } = await call(service, 'detokenize', { token }, key);
@@ -75,13 +76,13 @@ describe.skipIf(libfaketime === undefined)('the clock of a node', () => {
     ] as const) {
       setClock(offset);
       const expectedMs = Date.now() + hours * 3_600_000;
-      const { timestamp } = await healthOf(service.url);
+      const { timestamp } = (await (await fetch(`${service.url}/health`)).json()) as any;
       expect(Math.abs(Date.parse(timestamp) - expectedMs)).toBeLessThan(60_000);
       // The bucket is emptied before and after the step: tokens come back by the time that went by, no more.
-      const burst = async () =>
-        (await Promise.all(Array.from({ length: 150 }, () => statusOf(apiKey)))).filter(
-          (status) => status === 200,
-        ).length;
+      const burst = async () => {
+        const statuses = await Promise.all(Array.from({ length: 150 }, () => statusOf(apiKey)));
+        return statuses.filter((status) => status === 200).length;
+      };
       expect(await burst()).toBeGreaterThan(0);
       expect(await burst()).toBeLessThan(150);
       await until(async () => (await statusOf(apiKey)) === 200, 'a 200', 2_000 + SLACK_MS);
@@ -95,61 +96,46 @@ describe.skipIf(libfaketime === undefined)('the clock of a node', () => {
 
 describe('a process that is half alive', () => {
   test('F25: whose event loop stands still fails its health check, and goes on after', async () => {
-    const place = await newPlaceHere();
-    const service = await start(place);
-    const writers = newWriters(service, service.api_key, place);
-    await writers.progress(200);
+    const { service, writers } = await begin();
     service.kill('SIGSTOP');
     const probe = fetch(`${service.url}/health`, { signal: AbortSignal.timeout(1_500) });
     await expect(probe).rejects.toThrow();
     await lasting(STALL_S - 1.5);
     service.kill('SIGCONT');
-    await recovery(service, service.api_key, 2_000);
-    expect((await fetch(`${service.url}/health`)).status).toBe(200);
+    await recovery(service, 2_000);
+    expect(await healthOf(service)).toBe(200);
     // The time of a request that the stop caught may be over, and its answer says so.
     await writers.progress(3_000);
     expect([...writers.failures].filter((failure) => failure !== UNAVAILABLE)).toEqual([]);
     writers.failures.clear();
-    await writers.progress(1_000);
-    await writers.stop();
-    expect([...writers.failures]).toEqual([]);
-    expect(writers.cuts).toBe(0);
-    await writers.verify(service, service.api_key);
+    await writers.finish(1_000);
+    expect([[...writers.failures], writers.cuts]).toEqual([[], 0]);
   });
 
   test.each(['main throw', 'main reject', 'vault throw', 'vault reject', 'vault exit'])(
     'F25: in which this happens (thread and fault: %s) ends with 1, and loses nothing',
     async (order) => {
-      const place = await newPlaceHere();
-      const SABOTAGE = join(place.folder, 'sabotage');
-      const env = { NODE_OPTIONS: `--import=${SABOTEUR}`, SABOTAGE };
-      const service = await start(place, env);
-      const writers = newWriters(service, service.api_key, place);
-      await writers.progress(200);
-      writeFileSync(SABOTAGE, order);
+      const sabotageOf = ({ folder }: Place) => join(folder, 'sabotage');
+      const { place, nodes, service, writers } = await begin((of) => {
+        return { NODE_OPTIONS: `--import=${SABOTEUR}`, SABOTAGE: sabotageOf(of) };
+      });
+      writeFileSync(sabotageOf(place), order);
       expect(await service.exit).toBe(1);
       expect(service.output()).toContain('unexpected failure, ending');
-      await writers.stop();
-      const again = await start(place);
-      await writers.verify(again, service.api_key);
-      await writers.verifyRows(place);
+      nodes[0] = await start(place);
+      await writers.finish();
     },
   );
 });
 
 describe.skipIf(!isLinux)('the files that a process may open', () => {
   test('F26: are used up by 1,000 connections: it goes on for those that it has, and takes new ones when it can', async () => {
-    const place = await newPlaceHere();
-    const service = await start(place);
-    const writers = newWriters(service, service.api_key, place);
-    await writers.progress(200);
+    const { service, writers } = await begin();
     execFileSync('prlimit', ['--pid', `${service.pid}`, `--nofile=${NOFILE}:${NOFILE}`]);
     const { hostname, port } = new URL(service.url);
-    const sockets: Socket[] = Array.from({ length: CONNECTS }, () => {
-      const socket = connect(Number(port), hostname);
-      socket.on('error', () => {});
-      return socket;
-    });
+    const sockets = Array.from({ length: CONNECTS }, () =>
+      connect(Number(port), hostname).on('error', () => {}),
+    );
     onTestFinished(() => {
       for (const socket of sockets) socket.destroy();
     });
@@ -158,12 +144,9 @@ describe.skipIf(!isLinux)('the files that a process may open', () => {
     );
     await writers.progress(200);
     for (const socket of sockets) socket.resetAndDestroy();
-    await recovery(service, service.api_key, 2_000);
-    await writers.progress(200);
-    await writers.stop();
+    await recovery(service, 2_000);
+    await writers.finish(200);
     expect([...writers.failures]).toEqual([]);
-    await writers.verify(service, service.api_key);
-    await writers.verifyRows(place);
     // A caller from somewhere else, on a connection of its own.
     const other = await fetch(`${service.url}/health`, { headers: { connection: 'close' } });
     expect(other.status).toBe(200);

@@ -1,46 +1,22 @@
 import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { newKeyBytes } from '../../src/crypto/primitives.ts';
+import { held, newScene, start } from '../support/fault.ts';
 import { MixedLoad } from '../support/journal.ts';
-import { PostgresCluster, postgresBin, query, run } from '../support/postgres.ts';
-import {
-  newPlace,
-  type Place,
-  runCli,
-  runJson,
-  type Service,
-  spawnCli,
-  startService,
-  until,
-} from '../support/service.ts';
-import { detokenizeAll, sql, tokenizeAll, vaultAddress } from '../support/vault.ts';
+import { postgresBin, query, run } from '../support/postgres.ts';
+import { type Place, runCli, runJson, spawnCli, until } from '../support/service.ts';
+import { detokenizeAll, sql, tokenizeAll } from '../support/vault.ts';
 
 const RECORDS = 60_000;
 const KILLS = 5;
-const cleanups: (() => void | Promise<void>)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
-});
 
-interface Vault {
-  readonly cluster: PostgresCluster;
-  readonly place: Place;
-  readonly service: Service;
-  readonly values: string[];
-  readonly tokens: string[];
-}
-
-async function newVault(records: number): Promise<Vault> {
-  const cluster = await PostgresCluster.start();
-  cleanups.push(() => cluster.stop());
-  const place = await newPlace('server', cluster.url('postgres'));
-  cleanups.push(place.remove);
-  const service = await startService(place);
-  cleanups.push(() => service.stop());
+async function newVault(records: number) {
+  const scene = await newScene();
   const values = Array.from({ length: records }, (_, i) => `value ${i} of ${records}`);
-  return { cluster, place, service, values, tokens: await tokenizeAll(service, values) };
+  return { ...scene, values, tokens: await tokenizeAll(scene.service, values) };
 }
 
 async function resealed(place: Place, keyVersion: number): Promise<number> {
@@ -51,10 +27,9 @@ async function resealed(place: Place, keyVersion: number): Promise<number> {
 /** Ends it as kill -9 does, when so many more records are resealed. */
 async function killAfter(child: ChildProcess, place: Place, more: number): Promise<void> {
   const goal = (await resealed(place, 2)) + more;
-  const ended = new Promise((resolve) => child.once('exit', resolve));
   await until(async () => (await resealed(place, 2)) >= goal, `${goal} resealed records`);
   child.kill('SIGKILL');
-  await ended;
+  await once(child, 'exit');
 }
 
 describe.skipIf(postgresBin === undefined)('while records are resealed', () => {
@@ -106,33 +81,27 @@ test.skipIf(postgresBin === undefined)(
     const keks = () => sql(place, 'select distinct kek_id from standin.keyring');
     const before = await keks();
     // It updates the rows in order, and waits for the last of them, which this transaction holds.
-    const { default: pg } = await import('pg');
-    const holder = new pg.Client(vaultAddress(place));
-    await holder.connect();
-    await holder.query('begin');
-    await holder.query("select 1 from standin.keyring where purpose = 'token' for update");
+    const release = await held(
+      place,
+      "select 1 from standin.keyring where purpose = 'token' for update",
+    );
     const child = spawnCli(['keyring', 'rewrap', '--new-kek-file', newKek], place);
-    const ended = new Promise((resolve) => child.once('exit', resolve));
     const waits =
       "select pid from pg_stat_activity where wait_event_type = 'Lock' and query like 'update standin.keyring%'";
     const waiting = () => query(place.env.DATABASE_URL!, waits);
     await until(async () => (await waiting()).length === 1, 'a rewrap that waits');
     child.kill('SIGKILL');
-    await ended;
-    await holder.query('commit');
-    await holder.end();
+    await once(child, 'exit');
+    await release();
     await until(async () => (await waiting()).length === 0, 'the end of its connection');
     expect(await keks()).toEqual(before);
     expect(await runJson(place, 'doctor')).not.toContainEqual(
       expect.objectContaining({ status: 'problem' }),
     );
-    expect(await runJson(place, 'keyring', 'rewrap', '--new-kek-file', newKek)).toMatchObject({
-      keys: 4,
-    });
+    const rewrapped = await runJson(place, 'keyring', 'rewrap', '--new-kek-file', newKek);
+    expect(rewrapped).toMatchObject({ keys: 4 });
     expect(await keks()).not.toEqual(before);
     place.env.KEK_FILE = newKek;
-    const again = await startService(place);
-    cleanups.push(() => again.stop());
-    expect(await detokenizeAll(again, tokens, service.api_key)).toEqual(values);
+    expect(await detokenizeAll(await start(place), tokens, service.api_key)).toEqual(values);
   },
 );

@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { newCluster, newVault, start } from '../support/fault.ts';
+import { healthOf, newCluster, newVault, start } from '../support/fault.ts';
 import { PgBouncer, pgbouncerProgram } from '../support/pgbouncer.ts';
 import { plant, sprung, unswayed } from '../support/planted.ts';
 import { type PostgresCluster, postgresBin, query } from '../support/postgres.ts';
@@ -28,6 +28,7 @@ const SETTINGS = [
   "default_transaction_isolation = 'serializable'",
   "default_transaction_isolation = 'repeatable read'",
 ];
+const OLD = { a: 'Ann Lee', b: 'bob@example.org' };
 const TIME_TO_LIVE_S = 30 * 86_400;
 
 /** Ways to the server: what a pooler does with the settings of a connection. */
@@ -62,32 +63,24 @@ describe.skipIf(postgresBin === undefined)('F34: what others set and plant', () 
   async function serve(): Promise<void> {
     service = await start(place);
     leased = (await createClient(place, '--time-to-live', '30d')).api_key;
-    kept = (await call(service, 'tokenize', { a: 'Ann Lee', b: 'bob@example.org' })).body.data;
+    kept = (await call(service, 'tokenize', OLD)).body.data;
   }
 
   /** New and old values, both ways, with and without a time to live, and tokens that are unknown. */
   async function expectRightAnswers(): Promise<void> {
+    const ok = async (operation: 'tokenize' | 'detokenize', data: unknown, key?: string) => {
+      const { status, body } = await call(service, operation, data, key);
+      expect(body.message ?? status).toBe(200);
+      return body.data;
+    };
+    expect(await ok('tokenize', OLD)).toEqual(kept);
+    expect(await ok('detokenize', kept)).toEqual(OLD);
     const value = `value ${++round}`;
-    const answers = [
-      await call(service, 'tokenize', { a: 'Ann Lee', b: 'bob@example.org' }),
-      await call(service, 'detokenize', kept),
-      await call(service, 'tokenize', { value }),
-      await call(service, 'tokenize', { value: `leased ${value}` }, leased),
-    ];
-    expect(answers.map(({ status, body }) => body.message ?? status)).toEqual(
-      answers.map(() => 200),
-    );
-    expect(answers[0]!.body.data).toEqual(kept);
-    expect(answers[1]!.body.data).toEqual({ a: 'Ann Lee', b: 'bob@example.org' });
-    for (const [answer, given] of [
-      [answers[2]!, value],
-      [answers[3]!, `leased ${value}`],
-    ] as const) {
-      const back = await call(service, 'detokenize', answer.body.data);
-      expect(back.body.data).toEqual({ value: given });
-    }
+    expect(await ok('detokenize', await ok('tokenize', { value }))).toEqual({ value });
+    const leasedValue = { value: `leased ${value}` };
+    expect(await ok('detokenize', await ok('tokenize', leasedValue, leased))).toEqual(leasedValue);
     expect((await call(service, 'detokenize', { a: 'aaaaaaa@aaaaaa.aaa_tok' })).status).toBe(400);
-    expect((await fetch(`${service.url}/health`)).status).toBe(200);
+    expect(await healthOf(service)).toBe(200);
     const [soonest] = await query(
       unswayed(direct),
       'select extract(epoch from min(expires_at) - now())::integer as left_s from standin.records',
@@ -100,18 +93,16 @@ describe.skipIf(postgresBin === undefined)('F34: what others set and plant', () 
   const administer = (text: string) => query(unswayed(cluster.directUrl('postgres')), text);
 
   async function reload(): Promise<void> {
-    const [loaded] = await administer('select pg_conf_load_time() as at');
+    const loadedAt = async () => (await administer('select pg_conf_load_time() as at'))[0]!.at;
+    const before = await loadedAt();
     await administer('select pg_reload_conf()');
-    const since = async () =>
-      (await administer('select pg_conf_load_time() as at'))[0]!.at > loaded!.at;
-    await until(since, 'the new configuration');
+    await until(async () => (await loadedAt()) > before, 'the new configuration');
   }
 
-  async function endSessions(): Promise<void> {
-    await administer(
+  const endSessions = () =>
+    administer(
       "select pg_terminate_backend(pid) from pg_stat_activity where datname <> 'postgres'",
     );
-  }
 
   async function expectRightCommands(): Promise<void> {
     for (const command of [['doctor'], ['verify'], ['keyring', 'status'], ['api-key', 'list']]) {
@@ -119,9 +110,9 @@ describe.skipIf(postgresBin === undefined)('F34: what others set and plant', () 
       expect([command[0], code, `${stdout}${stderr}`]).toEqual([command[0], 0, expect.anything()]);
       expect(stdout).not.toMatch(/problem|1970|2000-01-01|does not unwrap/);
     }
-    const { client_id: clientId } = await createClient(place);
+    const { client_id } = await createClient(place);
     const listed = await runJson(place, 'client', 'list');
-    expect(listed.map((one: { client_id: string }) => one.client_id)).toContain(clientId);
+    expect(listed).toContainEqual(expect.objectContaining({ client_id }));
     const { token } = (await call(service, 'tokenize', { token: `forget ${++round}` })).body.data;
     const forgotten = await runCli(['forget', token, '--yes'], place);
     expect(forgotten.code, forgotten.stderr).toBe(0);

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { JournalledWriters } from '../support/journal.ts';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { newWriters } from '../support/fault.ts';
+import { loop } from '../support/loop.ts';
 import { freePort } from '../support/processes.ts';
 import { newerNode } from '../support/program.ts';
 import {
@@ -16,24 +17,26 @@ import {
 
 let place: Place;
 let PORT: string;
-let nodes: Service[];
 beforeEach(async () => {
   place = await usualPlace();
   PORT = String(await freePort());
-  nodes = [];
 });
-afterEach(async () => {
-  // They would wait for the idle connections of this test.
-  for (const node of nodes) node.kill('SIGKILL');
-  for (const node of nodes) await node.exit;
-  place.remove();
-});
+afterEach(() => place.remove());
 
 /** A node on the port of the test. Only the first one on a place knows its API key. */
 async function startNode(env: Record<string, string> = {}): Promise<Service> {
   const settings = { PORT, REUSE_PORT: 'true', DRAIN_DELAY_MS: '0', ...env };
-  return startService(place, settings, newerNode);
+  const node = await startService(place, settings, newerNode);
+  onTestFinished(async () => {
+    // It would wait for the idle connections of the test.
+    node.kill('SIGKILL');
+    await node.exit;
+  });
+  return node;
 }
+
+const writersOn = ([first]: readonly Service[]) =>
+  newWriters({ place, nodes: [first!], api_key: first!.api_key }, {});
 
 /** Whether Linux hands connections that wait at a socket that closes to another one of its port. */
 function migrates(): boolean {
@@ -44,31 +47,7 @@ function migrates(): boolean {
   }
 }
 
-/** Asks on a connection of its own, without pause, until `stop`. */
-class Strangers {
-  answered = 0;
-  readonly failures: string[] = [];
-  readonly #callers: Promise<void>[];
-  #isOver = false;
-
-  constructor(callers: number) {
-    this.#callers = Array.from({ length: callers }, () => this.#call());
-  }
-
-  async stop(): Promise<void> {
-    this.#isOver = true;
-    await Promise.all(this.#callers);
-  }
-
-  async #call(): Promise<void> {
-    while (!this.#isOver) {
-      const outcome = await statusOnNewConnection();
-      if (outcome === '200') this.answered++;
-      else this.failures.push(outcome);
-    }
-  }
-}
-
+/** A status or an error, of a request on a connection of its own. */
 function statusOnNewConnection(): Promise<string> {
   return new Promise((resolve) => {
     const asked = request(`http://127.0.0.1:${PORT}/health/live`, { agent: false }, (response) => {
@@ -85,10 +64,13 @@ const requestsOf = (node: Service) => node.output().split('"duration_ms"').lengt
 
 describe.skipIf(newerNode === undefined)('two nodes on one port', () => {
   test('both answer, and each in turn is restarted under load without a failed request', async () => {
-    nodes = [await startNode(), await startNode()];
-    const { api_key: apiKey } = nodes[0]!;
-    const writers = new JournalledWriters(place, () => nodes[0]!, apiKey);
-    const strangers = new Strangers(migrates() ? 4 : 0);
+    const nodes = [await startNode(), await startNode()];
+    const writers = writersOn(nodes);
+    const outcomes: string[] = [];
+    const strangers = loop(
+      async () => outcomes.push(await statusOnNewConnection()),
+      migrates() ? 4 : 0,
+    );
     for (const turn of [0, 1, 0, 1]) {
       await writers.progress(200);
       const [leaving, staying] = [nodes[turn]!, nodes[1 - turn]!];
@@ -99,14 +81,11 @@ describe.skipIf(newerNode === undefined)('two nodes on one port', () => {
       await until(() => requestsOf(staying) > before + 50, 'answers of the other node');
       nodes[turn] = await startNode();
     }
-    await writers.progress(200);
-    await writers.stop();
+    await writers.finish(200);
     await strangers.stop();
-    expect([...writers.failures]).toEqual([]);
-    expect(writers.cuts).toBe(0);
-    expect(strangers.failures).toEqual([]);
-    if (migrates()) expect(strangers.answered).toBeGreaterThan(100);
-    await writers.verify(nodes[0]!, apiKey);
+    expect([[...writers.failures], writers.cuts]).toEqual([[], 0]);
+    expect(outcomes.filter((one) => one !== '200')).toEqual([]);
+    if (migrates()) expect(outcomes.length).toBeGreaterThan(100);
     // New connections go to both.
     const before = nodes.map(requestsOf);
     await until(async () => {
@@ -116,20 +95,17 @@ describe.skipIf(newerNode === undefined)('two nodes on one port', () => {
   });
 
   test('one that is killed leaves its port to the other, and no token is lost', async () => {
-    nodes = [await startNode(), await startNode()];
-    const [first, second] = nodes as [Service, Service];
-    const writers = new JournalledWriters(place, () => first, first.api_key);
+    const nodes = [await startNode(), await startNode()];
+    const writers = writersOn(nodes);
     await writers.progress(200);
-    second.kill('SIGKILL');
-    await second.exit;
-    await writers.progress(200);
-    await writers.stop();
+    nodes[1]!.kill('SIGKILL');
+    await nodes[1]!.exit;
+    await writers.finish(200);
     expect([...writers.failures]).toEqual([]);
-    await writers.verify(first, first.api_key);
   });
 
   test('a caller that is idle while its node leaves has its next answer from the other', async () => {
-    nodes = [await startNode()];
+    const nodes = [await startNode()];
     const { api_key: apiKey } = nodes[0]!;
     expect((await call(nodes[0]!, 'tokenize', { a: 'before' }, apiKey)).status).toBe(200);
     nodes.push(await startNode());
@@ -142,19 +118,18 @@ describe.skipIf(newerNode === undefined)('two nodes on one port', () => {
 
   test('one whose OPS_PORT is taken ends before it joins, and cuts no caller', async () => {
     const OPS_PORT = String(await freePort());
-    nodes = [await startNode({ OPS_PORT })];
-    const writers = new JournalledWriters(place, () => nodes[0]!, nodes[0]!.api_key);
+    const nodes = [await startNode({ OPS_PORT })];
+    const writers = writersOn(nodes);
     await writers.progress(50);
     await expect(startNode({ OPS_PORT })).rejects.toThrow(
       `Cannot listen on 127.0.0.1:${OPS_PORT} (EADDRINUSE). Stop the program on that port, or set OPS_PORT to another port.`,
     );
-    await writers.progress(50);
-    await writers.stop();
+    await writers.finish(50);
     expect(writers.cuts).toBe(0);
   });
 
   test('a port whose node does not share it is refused with the reason', async () => {
-    nodes = [await startNode({ REUSE_PORT: 'false' })];
+    await startNode({ REUSE_PORT: 'false' });
     await expect(startNode()).rejects.toThrow(
       `Cannot listen on 127.0.0.1:${PORT} (EADDRINUSE). The program on that port runs as another user or without REUSE_PORT=true: stop it, or set PORT to another port.`,
     );

@@ -1,32 +1,24 @@
 import { describe, expect, test } from 'vitest';
-import { newCluster, newVault, SLACK_MS, start } from '../support/fault.ts';
-import { freePort, postgresBin, query } from '../support/postgres.ts';
+import { backends, healthOf, newScene, SLACK_MS } from '../support/fault.ts';
+import { freePort, postgresBin } from '../support/postgres.ts';
 import { call, runCli, type Service, scrape, until } from '../support/service.ts';
 
 /** Noticed within so long of the change. */
 const NOTICED_MS = 5_000;
-const BACKENDS = "select pid from pg_stat_activity where application_name = 'standin'";
 
-/** By what they are called in the log; of several, one after the other, taken back in reverse. */
-const CHANGES: readonly [name: string, ...settings: string[]][] = [
-  ['fsync=off', 'fsync = off'],
-  ['full_page_writes=off', 'full_page_writes = off'],
-  ['synchronous_commit=off', 'synchronous_commit = off'],
-  [
-    'synchronous_commit=local',
-    'synchronous_commit = local',
-    "synchronous_standby_names = 'of_nobody'",
-  ],
+/** Made one after the other, and taken back in reverse. The log names the first. */
+const CHANGES: readonly [name: string, ...more: string[]][] = [
+  ['fsync=off'],
+  ['full_page_writes=off'],
+  ['synchronous_commit=off'],
+  ['synchronous_commit=local', "synchronous_standby_names='of_nobody'"],
 ];
 
 describe.skipIf(postgresBin === undefined)('F36: a running server made unsafe', () => {
   async function begin(env: Record<string, string> = {}) {
-    const cluster = await newCluster();
-    const place = await newVault(cluster);
-    const service = await start(place, { OPS_PORT: String(await freePort()), ...env });
-    const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
-    const administer = (text: string) => query(cluster.directUrl('postgres'), text);
-    return { cluster, place, service, token, administer };
+    const scene = await newScene({ env: { OPS_PORT: String(await freePort()), ...env } });
+    const { token } = (await call(scene.service, 'tokenize', { token: 'Ann Lee' })).body.data;
+    return { ...scene, token };
   }
 
   let n = 0;
@@ -41,7 +33,7 @@ describe.skipIf(postgresBin === undefined)('F36: a running server made unsafe', 
     const refused = async () => (await tokenize(service)) === 'database unsafe';
     await until(refused, `tokenize to refuse for ${name}`, NOTICED_MS + SLACK_MS);
     expect((await call(service, 'detokenize', { token })).body.data.token).toBe('Ann Lee');
-    expect((await fetch(`${service.url}/health`)).status).toBe(200);
+    expect(await healthOf(service)).toBe(200);
     expect(await isSafe(service)).toBe(0);
     expect(service.output()).toContain(`"settings":["${name}"],"msg":"PostgreSQL can lose tokens"`);
     // The line of the request comes after any other line about it.
@@ -57,25 +49,17 @@ describe.skipIf(postgresBin === undefined)('F36: a running server made unsafe', 
     expect(service.output()).toContain('PostgreSQL keeps tokens again');
   }
 
-  async function reload(administer: (text: string) => Promise<unknown>): Promise<void> {
-    await administer('select pg_reload_conf()');
-  }
-
   test.each(CHANGES)(
     '%s: tokenize refuses within 5 s, detokenize goes on, and all goes on when it is undone',
-    async (name, ...settings) => {
-      const { place, service, token, administer } = await begin();
-      for (const setting of settings) {
-        await administer(`alter system set ${setting}`);
-        await reload(administer);
-      }
+    async (name, ...more) => {
+      const settings = [name, ...more];
+      const { cluster, place, service, token } = await begin();
+      for (const setting of settings) await cluster.alterSystem(`set ${setting}`);
       await expectRefusals(service, token, name);
       const doctor = await runCli(['doctor'], place);
       expect(doctor.stdout).toContain(`PostgreSQL runs with ${name}: a crash can lose`);
-      for (const setting of settings.toReversed()) {
-        await administer(`alter system reset ${setting.split(' ')[0]}`);
-        await reload(administer);
-      }
+      for (const setting of settings.toReversed())
+        await cluster.alterSystem(`reset ${setting.split('=')[0]}`);
       await expectWorkAgain(service);
     },
   );
@@ -83,37 +67,29 @@ describe.skipIf(postgresBin === undefined)('F36: a running server made unsafe', 
   test.each(['role postgres', 'database'])(
     'synchronous_commit=off of the %s: noticed before a session has it, and no session that has it is used after',
     async (whose) => {
-      const { place, service, token, administer } = await begin();
+      const { cluster, place, service, token } = await begin();
       const database = new URL(place.env.DATABASE_URL!).pathname.slice(1);
       const target = whose === 'database' ? `database ${database}` : whose;
-      await administer(`alter ${target} set synchronous_commit = off`);
+      await cluster.administer(`alter ${target} set synchronous_commit = off`);
       await expectRefusals(service, token, 'synchronous_commit=off');
-      await endSessions(administer, database);
+      await cluster.administer(
+        `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${database}'`,
+      );
       await until(async () => (await call(service, 'detokenize', { token })).status === 200, 'it');
-      const old = (await administer(BACKENDS)).map(({ pid }) => pid);
-      await administer(`alter ${target} reset synchronous_commit`);
+      const old = await backends(cluster);
+      await cluster.administer(`alter ${target} reset synchronous_commit`);
       await expectWorkAgain(service);
       // That of /health writes nothing.
       const isRenewed = async () =>
-        (await administer(BACKENDS)).filter(({ pid }) => old.includes(pid)).length <= 1;
+        (await backends(cluster)).filter((pid) => old.includes(pid)).length <= 1;
       await until(isRenewed, 'new sessions', NOTICED_MS + SLACK_MS);
     },
   );
 
   test('with ALLOW_UNSAFE_POSTGRES tokenize goes on, and the metric tells', async () => {
-    const { service, administer } = await begin({ ALLOW_UNSAFE_POSTGRES: 'true' });
-    await administer('alter system set fsync = off');
-    await reload(administer);
+    const { cluster, service } = await begin({ ALLOW_UNSAFE_POSTGRES: 'true' });
+    await cluster.alterSystem('set fsync = off');
     await until(async () => (await isSafe(service)) === 0, 'the metric', NOTICED_MS + SLACK_MS);
     expect(await tokenize(service)).toBe(200);
   });
 });
-
-async function endSessions(
-  administer: (text: string) => Promise<unknown>,
-  database: string,
-): Promise<void> {
-  await administer(
-    `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${database}'`,
-  );
-}

@@ -27,12 +27,12 @@ let collector: Collector;
 let service: Service | undefined;
 beforeEach(async () => {
   place = await usualPlace();
-  collector = await Collector.open();
+  collector = await new Collector().open();
 });
 afterEach(async () => {
   await service?.stop();
   service = undefined;
-  collector.close();
+  collector.stop();
   place.remove();
 });
 
@@ -147,7 +147,7 @@ describe('a collector', () => {
     }, 'that it is back');
     expect(told()).toBe(1);
     expect(collector.spans.length).toBeGreaterThan(0);
-    collector.close();
+    collector.stop();
     for (let i = 0; i < 20; i++) await works();
     await node.stop();
     expect(await node.exit).toBe(0);

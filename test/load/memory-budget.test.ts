@@ -2,6 +2,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, rmdirSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
+import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import {
   Callers,
@@ -9,16 +10,12 @@ import {
   type MemoryGroup,
   makeMemoryGroup,
   residentBytes,
+  startLeast,
 } from '../support/callers.ts';
 import { ANSWER_BOUND_MS, isLinux, SLACK_MS } from '../support/fault.ts';
-import { freePort, isRunning } from '../support/processes.ts';
-import {
-  kinds,
-  leastPrivilegePlace,
-  type Service,
-  startService,
-  until,
-} from '../support/service.ts';
+import { loop } from '../support/loop.ts';
+import { freePort } from '../support/processes.ts';
+import { kinds, type Service, scrape, until } from '../support/service.ts';
 
 const MIB = 1_048_576;
 const LIMIT_BYTES = 512 * MIB;
@@ -34,19 +31,25 @@ const LIKE_LIMITED = {
   NODE_OPTIONS: `--max-old-space-size=${LIMIT_BYTES / 2 / MIB}`,
 };
 
-async function start(env: Record<string, string>, group?: MemoryGroup): Promise<Service> {
-  const place = await leastPrivilegePlace();
+/** A group that is empty and removed with the test. */
+function newGroup(): MemoryGroup | undefined {
+  const group = makeMemoryGroup(LIMIT_BYTES);
+  const isEmpty = () => readFileSync(join(group!.folder, 'cgroup.procs'), 'utf8') === '';
+  onTestFinished(async () => {
+    if (group === undefined) return;
+    await until(isEmpty, 'an empty group');
+    rmdirSync(group.folder);
+  });
+  return group;
+}
+
+/** In a group, or with the settings that a group would make. */
+async function startLimited(limited: Record<string, string> = {}, group?: MemoryGroup) {
   const OPS_PORT = String(await freePort());
   group?.take(process.pid);
-  const service = await startService(place, { OPS_PORT, LOG_LEVEL: 'info', ...env });
+  const env = group === undefined ? limited : {};
+  const service = await startLeast({ OPS_PORT, LOG_LEVEL: 'info', ...env });
   group?.give(process.pid);
-  onTestFinished(async () => {
-    service.kill('SIGKILL');
-    await service.exit;
-    place.remove();
-    await until(() => !isRunning(service.pid), 'the end of the service');
-    if (group !== undefined) rmdirSync(group.folder);
-  });
   return service;
 }
 
@@ -56,10 +59,14 @@ function peakBytes(pid: number): number {
   return 1_024 * Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)![1]);
 }
 
-async function metric(service: Service, name: string): Promise<number> {
-  const text = await (await fetch(`${service.opsUrl}/metrics`)).text();
-  return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)![1]);
-}
+const metric = async ({ opsUrl }: Service, name: string) => (await scrape(opsUrl!, name))['']!;
+
+/** Whether this machine allows control groups. */
+const makesGroups = (() => {
+  const group = makeMemoryGroup(LIMIT_BYTES);
+  if (group !== undefined) rmdirSync(group.folder);
+  return group !== undefined;
+})();
 
 async function tokensOf(callers: Callers, values: readonly string[], aBody: number) {
   const tokens: string[] = [];
@@ -84,14 +91,13 @@ function open(service: Service): Socket {
 }
 
 function head({ api_key: apiKey }: Service, operation: string, length: number): string {
-  const headers = [
-    `POST /api/v1/${operation} HTTP/1.1`,
-    'Host: a',
-    `Authorization: Bearer ${apiKey}`,
-    'Content-Type: application/json',
-    `Content-Length: ${length}`,
-  ];
-  return `${headers.join('\r\n')}\r\n\r\n`;
+  return `POST /api/v1/${operation} HTTP/1.1\r
+Host: a\r
+Authorization: Bearer ${apiKey}\r
+Content-Type: application/json\r
+Content-Length: ${length}\r
+\r
+`;
 }
 
 /** Sends requests whose answers nobody reads; each is begun or refused when it resolves. */
@@ -135,15 +141,11 @@ function probe(service: Service) {
 /** A caller of few short values, again and again until it is stopped. */
 function ordinaryCaller(service: Service, token: string) {
   const callers = new Callers(service, 1);
-  let isOver = false;
-  const loop = async () => {
-    for (let n = 0; !isOver; n++) {
-      await callers.call('tokenize', { a: `ordinary ${n}`, b: `caller ${n}` });
-      const reply = await callers.call('detokenize', { a: token });
-      if (reply?.status === 200) expect(reply.body.data).toEqual({ a: 'ordinary' });
-    }
-  };
-  const ended = loop();
+  const running = loop(async (n) => {
+    await callers.call('tokenize', { a: `ordinary ${n}`, b: `caller ${n}` });
+    const reply = await callers.call('detokenize', { a: token });
+    if (reply?.status === 200) expect(reply.body.data).toEqual({ a: 'ordinary' });
+  });
   return {
     /** Resolves when so many more are answered. */
     progress(count: number): Promise<void> {
@@ -152,9 +154,7 @@ function ordinaryCaller(service: Service, token: string) {
     },
     /** The statuses of all answers. */
     async stop(): Promise<(number | 'cut')[]> {
-      isOver = true;
-      await ended;
-      callers.close();
+      await running.stop();
       return [...callers.counts.keys()];
     },
   };
@@ -168,8 +168,8 @@ function nothingHeld(service: Service): Promise<void> {
 test.skipIf(!isLinux || !kinds().includes('server'))(
   'L18: sixty large detokenize requests at once, unread ones too, in 512 MiB: it goes on for all',
   async () => {
-    const group = makeMemoryGroup(LIMIT_BYTES);
-    const service = await start(group === undefined ? LIKE_LIMITED : {}, group);
+    const group = newGroup();
+    const service = await startLimited(LIKE_LIMITED, group);
     const callers = new Callers(service, AT_ONCE);
     const [ordinary, nul] = await tokensOf(callers, ['ordinary', '\0'.repeat(65_536)], 2);
     const long = await tokensOf(callers, numbered(LONG_VALUES, LONG_BYTES), 17);
@@ -199,7 +199,6 @@ test.skipIf(!isLinux || !kinds().includes('server'))(
     expect(slowestMs).toBeLessThan(ANSWER_BOUND_MS + SLACK_MS);
     expect(peakBytes(service.pid)).toBeLessThan(LIMIT_BYTES);
     if (group !== undefined) expect(group.kills()).toBe(0);
-    callers.close();
     await nothingHeld(service);
   },
 );
@@ -207,7 +206,7 @@ test.skipIf(!isLinux || !kinds().includes('server'))(
 test.skipIf(!isLinux)(
   'L19: six hundred unfinished bodies of 1 MiB cost ordinary callers nothing, and little memory',
   async () => {
-    const service = await start({});
+    const service = await startLimited();
     const callers = new Callers(service, 1);
     const [ordinary] = await tokensOf(callers, ['ordinary'], 1);
     const beforeBytes = residentBytes(service.pid);
@@ -224,7 +223,6 @@ test.skipIf(!isLinux)(
     expect((await probed()).statuses).toEqual([200]);
     expect(peakBytes(service.pid) - beforeBytes).toBeLessThan(300 * MIB);
     for (const socket of sockets) socket.destroy();
-    callers.close();
     await nothingHeld(service);
   },
 );
@@ -232,7 +230,7 @@ test.skipIf(!isLinux)(
 test.skipIf(!isLinux)(
   'L21: idle connections take no descriptor that the process needs, and none of those that are there',
   async () => {
-    const service = await start({});
+    const service = await startLimited();
     const callers = new Callers(service, 4);
     const [ordinary] = await tokensOf(callers, ['ordinary'], 1);
     const files = 400;
@@ -252,6 +250,31 @@ test.skipIf(!isLinux)(
     await caller.progress(20);
     expect(await caller.stop()).toEqual([200]);
     await until(async () => (await fetch(`${service.url}/health`)).status === 200, 'a new caller');
-    callers.close();
+  },
+);
+
+test.skipIf(!makesGroups)(
+  'L11: sixteen bodies of ten thousand values at once, in 512 MiB: each is answered, nothing is killed',
+  async () => {
+    const [group, limited] = [newGroup()!, newGroup()!];
+    const service = await startLeast();
+    group.take(service.pid);
+    const callers = new Callers(service, 16);
+    for (let round = 0; round < 3; round++) {
+      const sent = Array.from({ length: 16 }, (_, body) => {
+        const values = Array.from({ length: 10_000 }, (__, i) => `${round} ${body} field ${i}`);
+        return callers.call('tokenize', { values });
+      });
+      const statuses = (await Promise.all(sent)).map((reply) => reply?.status);
+      expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([]);
+      expect(statuses).toContain(200);
+    }
+    expect(group.kills()).toBe(0);
+    const members = readFileSync(join(group.folder, 'cgroup.procs'), 'utf8').trim().split('\n');
+    expect(members).toEqual([String(service.pid)]);
+    // The limit is one: what asks for more is killed.
+    const script = `echo $$ > ${limited.folder}/cgroup.procs; exec ${process.execPath} -e 'const kept = []; for (;;) kept.push(Buffer.alloc(1e7, 1))'`;
+    expect(() => execFileSync('sh', ['-c', script], { stdio: 'ignore' })).toThrow();
+    expect(limited.kills()).toBe(1);
   },
 );

@@ -30,113 +30,54 @@ const YAML = [
 ];
 
 const LENIENT = 'detokenize handling=lenient';
+const inside = (name: string, levels: number, of: Body): Body => ({ inside: name, levels, of });
 const deep = (of: Body): Body => ({ inside: { text: '\0', times: 256 }, levels: 13, of });
+const listed = (times: number, ...list: Body[]): Body => ({ list, times });
+const mapped = (name: string, of: Body, times = 1): Body => ({ map: [[name, of]], times });
 const kinds = { text: `  kind_#_abcdefghijklmnopqrstuv: { shape: text }\n`, times: 199 };
-const documentOf = (...join: readonly (string | { text: string; times: number })[]): Body => ({
-  map: [['document', { join }]],
-});
+const documentOf = (...join: readonly (string | { text: string; times: number })[]) =>
+  mapped('document', { join });
+const ESCAPED = inside('\né\0"12345', 7, inside('é*\0', 2, ''));
+const WORDY = inside('a#', 7, inside('a##', 2, { text: 'none\n', times: 14 }));
+const UNKNOWN = { text: `  f#: ${'x'.repeat(200)}\n`, times: 1_000 };
 
 /** The worst that searches and people have found. Each of them stopped a node or ended it. */
 const FOUND: readonly (readonly [what: string, target: string, body: Body])[] = [
-  [
-    'long paths of many strings that are no tokens',
-    `plain full ${LENIENT}`,
-    { map: [['a', deep({ list: [''], times: 10_000 })]] },
-  ],
+  ['long paths of no tokens', `plain full ${LENIENT}`, mapped('a', deep(listed(10_000, '')))],
   [
     'long paths in a list of values, for a client without rights',
     `ruled none ${LENIENT}`,
-    { map: [['values', { list: [deep({ list: [''], times: 10_000 })] }]] },
+    mapped('values', listed(1, deep(listed(10_000, '')))),
   ],
+  ['objects of one string', `plain full ${LENIENT}`, mapped('a#', mapped('x', ''), 10_000)],
+  ['names of one object, which differ', 'ruled none detokenize', mapped('name#', 'é', 19_990)],
   [
-    'many objects of one string',
-    `plain full ${LENIENT}`,
-    { map: [['a#', { map: [['x', '']] }]], times: 10_000 },
-  ],
-  [
-    'many names of one object, which differ',
-    'ruled none detokenize',
-    { map: [[{ text: 'name#' }, 'é']], times: 19_990 },
-  ],
-  [
-    'many objects of one name, which differ',
+    'objects of one name, which differ',
     'plain full lookup',
-    {
-      map: [[{ text: 'name#' }, { inside: { text: 'x#' }, levels: 9, of: { list: [] } }]],
-      times: 2_000,
-    },
+    mapped('name#', inside('x#', 9, { list: [] }), 2_000),
   ],
   [
-    'many objects of one name, and the paths to them',
+    'objects of one name, and the paths to them',
     'ruled masked detokenize handling=lenient',
-    {
-      map: [
-        [
-          'values',
-          {
-            list: [
-              '',
-              {
-                inside: { text: 'a#' },
-                levels: 7,
-                of: { inside: { text: 'a##' }, levels: 2, of: { text: 'none\n', times: 14 } },
-              },
-            ],
-            times: 5_000,
-          },
-        ],
-      ],
-    },
+    mapped('values', listed(5_000, '', WORDY)),
   ],
   [
     'long paths of many names that have to be escaped',
     `plain full ${LENIENT}`,
-    {
-      map: [
-        [
-          { text: 'values#' },
-          {
-            list: [
-              {
-                inside: '\né\0"12345',
-                levels: 7,
-                of: { inside: 'é*\0', levels: 2, of: '' },
-              },
-              '',
-            ],
-            times: 100,
-          },
-        ],
-      ],
-      times: 50,
-    },
+    mapped('values#', listed(100, ESCAPED, ''), 50),
   ],
+  ['records', `ruled none ${LENIENT}`, mapped('a', listed(9_000, mapped('email', 'x')))],
+  ['telephone numbers', 'ruled full tokenize', mapped('phones', listed(9_000, '+1 650 253 #'))],
   [
-    'many records',
-    `ruled none ${LENIENT}`,
-    { map: [['a', { list: [{ map: [['email', 'x']] }], times: 9_000 }]] },
-  ],
-  [
-    'many telephone numbers',
-    'ruled full tokenize',
-    { map: [['phones', { list: ['+1 650 253 #'], times: 9_000 }]] },
-  ],
-  [
-    'many unknown kinds in a policy',
+    'unknown kinds in a policy',
     'POST /policy/check',
-    documentOf('version: 1\nelsewhere: pass\nkinds:\n', kinds, 'fields:\n', {
-      text: `  f#: ${'x'.repeat(200)}\n`,
-      times: 1_000,
-    }),
+    documentOf('version: 1\nelsewhere: pass\nkinds:\n', kinds, 'fields:\n', UNKNOWN),
   ],
-  ...['[', '- a\n', ': ', '  f#: text\n', ','].map(
-    (text) =>
-      [
-        `a policy of ${JSON.stringify(text)}`,
-        'PUT /policy',
-        documentOf('fields:\n[', { text, times: Math.floor(200_000 / (text.length + 4)) }),
-      ] as const,
-  ),
+  ...['[', '- a\n', ': ', '  f#: text\n', ','].map((text) => {
+    const much = { text, times: Math.floor(200_000 / (text.length + 4)) };
+    const what = `parts of a policy, ${JSON.stringify(text)}`;
+    return [what, 'PUT /policy', documentOf('fields:\n[', much)] as const;
+  }),
 ];
 
 const HEADERS = [
@@ -177,10 +118,13 @@ function inWords({ target, body, headers, status, price, bodyBytes, share }: Pri
   return `${share.toFixed(2)}: ${target}: ${status}: ${bodyBytes} bytes: ${costs}: ${JSON.stringify({ body, headers })}`;
 }
 
-test.skipIf(!isLinux).each(FOUND)('%s: within the bounds of a request', async (_, target, body) => {
-  const result = (await priceOf({ target, body }))!;
-  expect(result.share, inWords(result)).toBeLessThanOrEqual(1);
-});
+test.skipIf(!isLinux).each(FOUND)(
+  'many %s: within the bounds of a request',
+  async (_, target, body) => {
+    const result = (await priceOf({ target, body }))!;
+    expect(result.share, inWords(result)).toBeLessThanOrEqual(1);
+  },
+);
 
 /** The worst requests of a target, to make others of. Those that are refused are kept apart. */
 class Pool {

@@ -1,4 +1,6 @@
-import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { type Loop, loop } from './loop.ts';
+import { linkOf } from './processes.ts';
 import { type Answer, call, type Place, runCli, type Service, until } from './service.ts';
 
 const LINK =
@@ -27,26 +29,22 @@ export function readAudit(...files: readonly string[]): { lines: any[]; torn: st
 
 /** Files of a folder that this process has open, also removed ones. */
 export function openIn(folder: string): string[] {
-  const paths = readdirSync('/proc/self/fd').map((fd) => {
-    try {
-      return readlinkSync(`/proc/self/fd/${fd}`);
-    } catch {
-      return '';
-    }
-  });
+  const paths = readdirSync('/proc/self/fd').map((fd) => linkOf(`/proc/self/fd/${fd}`));
   return paths.filter((path) => path.startsWith(`${folder}/`));
 }
 
 /** Concurrent calls of both operations without a pause, until stopped. */
 export class AuditedLoad {
   readonly answers: Answer[] = [];
-  readonly #service: Service;
-  readonly #callers: Promise<void>[];
-  #isOver = false;
+  readonly #callers: Loop;
 
   constructor(service: Service, callers = 8) {
-    this.#service = service;
-    this.#callers = Array.from({ length: callers }, (_, i) => this.#call(i));
+    this.#callers = loop(async (n, caller) => {
+      const tokenized = await call(service, 'tokenize', { a: `caller ${caller} ${n}` });
+      this.answers.push(tokenized);
+      if (tokenized.status === 200)
+        this.answers.push(await call(service, 'detokenize', tokenized.body.data));
+    }, callers);
   }
 
   /** Resolves after `count` more answers. */
@@ -56,19 +54,8 @@ export class AuditedLoad {
   }
 
   async stop(): Promise<Answer[]> {
-    this.#isOver = true;
-    await Promise.all(this.#callers);
+    await this.#callers.stop();
     return this.answers;
-  }
-
-  async #call(caller: number): Promise<void> {
-    for (let n = 0; !this.#isOver; n++) {
-      const value = `caller ${caller} ${n}`;
-      const tokenized = await call(this.#service, 'tokenize', { a: value });
-      this.answers.push(tokenized);
-      if (tokenized.status !== 200) continue;
-      this.answers.push(await call(this.#service, 'detokenize', tokenized.body.data));
-    }
   }
 }
 

@@ -1,16 +1,13 @@
-import { once } from 'node:events';
 import {
   Agent,
-  createServer,
   type IncomingMessage,
   type OutgoingHttpHeaders,
   request,
-  type Server,
   type ServerResponse,
 } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 import { until } from './service.ts';
+import { StandIn } from './stand-in.ts';
 
 const PROBE_INTERVAL_MS = 200;
 
@@ -26,31 +23,25 @@ interface Target {
  * A minimal HTTP proxy before several nodes. It sends requests in turn to nodes whose /health is
  * 200, over persistent connections, and retries nothing.
  */
-export class Balancer {
-  readonly url: string;
+export class Balancer extends StandIn {
   readonly #targets: Target[] = [];
   #last = 0;
   #isOver = false;
 
   /** Resolves when all nodes are ready. Stops with the test. */
   static async start(urls: readonly string[]): Promise<Balancer> {
-    const server = createServer();
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const balancer = new Balancer((server.address() as AddressInfo).port);
-    server.on('request', (incoming, answer) => balancer.#pass(incoming, answer));
+    const balancer = await new Balancer().open();
     onTestFinished(() => {
       balancer.#isOver = true;
-      server.close();
-      server.closeAllConnections();
+      balancer.stop();
       for (const { agent } of balancer.#targets) agent.destroy();
     });
     await Promise.all(urls.map((url) => balancer.#add(url)));
     return balancer;
   }
 
-  private constructor(port: number) {
-    this.url = `http://127.0.0.1:${port}`;
+  private constructor() {
+    super((incoming, answer) => this.#pass(incoming, answer));
   }
 
   turnsOf(url: string): readonly string[] {
@@ -74,10 +65,7 @@ export class Balancer {
   async #probe(target: Target): Promise<void> {
     while (!this.#isOver && this.#targets.includes(target)) {
       const turn = await fetch(`${target.url}/health`, { headers: { connection: 'close' } }).then(
-        async (response) => {
-          await response.text();
-          return String(response.status);
-        },
+        (response) => response.text().then(() => String(response.status)),
         () => 'gone',
       );
       target.isReady = turn === '200';
@@ -97,13 +85,9 @@ export class Balancer {
       fail();
       return;
     }
-    const { method, url, headers } = incoming;
-    const { connection: _hop, ...rest } = headers;
-    const outgoing = request(target.url + url, {
-      method: method!,
-      headers: rest,
-      agent: target.agent,
-    });
+    const { method = '', url, headers: sent } = incoming;
+    const { connection: _hop, ...headers } = sent;
+    const outgoing = request(target.url + url, { method, headers, agent: target.agent });
     outgoing.on('error', fail);
     outgoing.on('response', (response) => {
       const { connection: _hopBack, 'keep-alive': _forUs, ...kept } = response.headers;
@@ -122,47 +106,35 @@ export type Trouble =
   | { readonly status: number; readonly headers?: OutgoingHttpHeaders; readonly body: string };
 
 /** An HTTP proxy that fails as load balancers do. */
-export class Front {
-  readonly url: string;
+export class Front extends StandIn {
   /** Faults of the next requests, in turn. Later requests reach the service. */
   readonly troubles: Trouble[] = [];
   /** The bodies of all requests. */
   readonly bodies: string[] = [];
   /** When each request came, by performance.now(). */
   readonly timesMs: number[] = [];
-  /** Running requests, and their maximum so far. */
-  open = 0;
+  /** The maximum of running requests. */
   mostOpen = 0;
-  readonly #server: Server;
+  #running = 0;
   readonly #target: string;
   readonly #path: string;
 
   /** @param path what callers write before the paths of the target */
-  static async start(target: string, path = ''): Promise<Front> {
-    // A connection that ends while its next request is on the way would cost an attempt.
-    const server = createServer({ keepAliveTimeout: 300_000 });
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    return new Front(server, target, path);
+  static start(target: string, path = ''): Promise<Front> {
+    return new Front(target, path).open();
   }
 
-  private constructor(server: Server, target: string, path: string) {
-    this.#server = server;
+  private constructor(target: string, path: string) {
+    // A connection that ends while its next request is on the way would cost an attempt.
+    super((incoming, outgoing) => this.#take(incoming, outgoing), { keepAliveTimeout: 300_000 });
     this.#target = target;
     this.#path = path;
-    this.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    server.on('request', (incoming, outgoing) => void this.#take(incoming, outgoing));
-  }
-
-  stop(): void {
-    this.#server.close();
-    this.#server.closeAllConnections();
   }
 
   async #take(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     this.timesMs.push(performance.now());
-    this.mostOpen = Math.max(this.mostOpen, ++this.open);
-    outgoing.once('close', () => this.open--);
+    this.mostOpen = Math.max(this.mostOpen, ++this.#running);
+    outgoing.once('close', () => this.#running--);
     const body = Buffer.concat(await incoming.toArray());
     this.bodies.push(body.toString());
     const trouble = this.troubles.shift();

@@ -112,7 +112,8 @@ class Writer {
   }
 }
 
-const TIMES = [0, 1, 2, 3, 14, 16, 50, 100, 200, 256, 1_000, 5_000, 10_000, 60_000, 200_000];
+const TIMES = [0, 1, 2, 3, 13, 14, 15, 16, 50, 100, 256, 1_000, 5_000, 10_000, 60_000, 200_000];
+const MAX_TIMES = 1_000_000;
 
 /** Makes bodies that are a little different, with texts from the words of a place. */
 export class Mutations {
@@ -127,13 +128,12 @@ export class Mutations {
   /** @param others bodies whose parts it may take */
   of(body: Body, others: readonly Body[]): Body {
     const root = { body: structuredClone(body) };
-    for (let left = 1 + (this.#random.below(3) >> 1) + this.#random.below(2); left > 0; left--) {
-      const { holder, key } = this.#random.pick([...slotsIn(root, 'body')]);
+    for (let left = 1 + this.#random.below(3); left > 0; left--) {
+      const [outermost, ...inner] = slotsIn(root, 'body');
       // The outermost form is mostly the only one that is taken.
-      const isKept = holder === root && this.#random.below(10) > 0;
-      holder[key] = isKept
-        ? this.#random.pick(this.#specially(holder[key]))()
-        : this.#changed(holder[key], others);
+      const isInner = inner.length > 0 && this.#random.below(10) > 0;
+      const slot = isInner ? this.#random.pick(inner) : outermost!;
+      slot.holder[slot.key] = this.#changed(slot, others);
     }
     return root.body;
   }
@@ -141,114 +141,74 @@ export class Mutations {
   words(words: string | Words): Words {
     const { text, times = 1 } = typeof words === 'string' ? { text: words } : words;
     const word = this.#random.pick(this.#words);
-    const made = [
-      () => ({ text: word, times }),
-      () => ({ text: (text + word).slice(-2_000), times }),
-      () => ({ text: word + text.slice(0, 2_000), times }),
-      () => ({ text: `${text}#`, times }),
-      () => ({ text, times: this.#times(times) }),
-      () => ({ text, times: this.#times(times) }),
-    ];
-    return this.#random.pick(made)();
+    return this.#random.pick([
+      { text: word, times },
+      { text: (text + word).slice(-2_000), times },
+      { text: word + text.slice(0, 2_000), times },
+      { text: `${text}#`, times },
+      { text, times: this.#number(times) },
+      { text, times: this.#number(times) },
+    ]);
   }
 
-  #times(times: number): number {
-    const next = [times * 2, times >> 1, times + 1, Math.max(0, times - 1), times * 10];
-    return this.#random.pick([...TIMES, ...next, ...next]);
+  #number(number: number): number {
+    const near = [number * 2, number >> 1, number + 1, number - 1, number * 10];
+    const next = this.#random.pick([...TIMES, ...near, ...near]);
+    return Math.min(Math.max(next, 0), MAX_TIMES);
+  }
+
+  #changed({ holder, key, isBody }: Slot, others: readonly Body[]): unknown {
+    const value = holder[key];
+    if (typeof value === 'number') return this.#number(value);
+    if (Array.isArray(value)) return this.#resized(value, key);
+    if (key === 'text') return this.words(value).text;
+    if (!isBody) return this.words(value);
+    const body = value as Exclude<Body, string>;
+    const isText = typeof body === 'string' || 'text' in body;
+    const isSpecial = this.#random.below(3) > 0;
+    if (isSpecial && isText) return this.words(body);
+    if (isSpecial && ('list' in body || 'map' in body))
+      return { ...body, times: this.#number(body.times ?? 1) };
+    const other = { body: structuredClone(this.#random.pick([body, ...others])) };
+    const part = this.#random.pick([...slotsIn(other, 'body')].filter((slot) => slot.isBody));
+    return this.#random.pick<Body>([
+      this.#leaf(),
+      { list: [body], times: this.#number(1) },
+      { map: [[this.words(''), body]], times: this.#number(1) },
+      { inside: this.words('a'), levels: this.#random.pick([1, 2, 7, 13, 14]), of: body },
+      part.holder[part.key],
+    ]);
   }
 
   #leaf(): Body {
-    return this.#random.below(8) === 0
-      ? { from: this.#random.pick([0, 1, 3, -1, 1e9]), step: this.#random.pick([0, 1, 2, 5]) }
-      : this.words('');
+    return this.#random.below(8) === 0 ? { from: this.#number(1), step: 1 } : this.words('');
   }
 
-  #changed(body: Body, others: readonly Body[]): Body {
-    const other = { body: structuredClone(this.#random.pick([body, ...others])) };
-    const { holder, key } = this.#random.pick([...slotsIn(other, 'body')]);
-    const general: (() => Body)[] = [
-      () => this.#leaf(),
-      () => ({ list: [body], times: this.#times(1) }),
-      () => ({ map: [[this.words(''), body]], times: this.#times(1) }),
-      () => ({ inside: this.words('a'), levels: this.#random.pick([1, 2, 7, 13, 14]), of: body }),
-      () => holder[key],
-    ];
-    const special = this.#specially(body);
-    return this.#random.pick(this.#random.below(3) === 0 ? general : special)();
-  }
-
-  /** What fits the form of a body. */
-  #specially(body: Body): (() => Body)[] {
-    if (typeof body === 'string' || 'text' in body) return [() => this.words(body)];
-    if ('raw' in body) return [() => this.#leaf()];
-    if ('json' in body) return [() => ({ json: this.#changed(body.json, []) })];
-    if ('join' in body) {
-      const at = this.#random.below(body.join.length);
-      const changed = () => body.join.map((one, i) => (i === at ? this.words(one) : one));
-      const resized = () => this.#resized(body.join, () => this.words(''));
-      return [changed, changed, resized].map((make) => () => ({ join: make() }));
-    }
-    if ('from' in body)
-      return [
-        () => ({ ...body, step: this.#random.pick([0, 1, 2, 3, 5, 8, 13, -1]) }),
-        () => ({ ...body, from: body.from + this.#random.pick([1, -1, 5, -5, 1_000]) }),
-      ];
-    if ('inside' in body)
-      return [
-        () => ({ ...body, levels: this.#random.pick([1, 2, 7, 12, 13, 14, 15, 16, 1_000]) }),
-        () => ({ ...body, inside: this.words(body.inside) }),
-        () => ({ ...body, inside: this.words(body.inside) }),
-        () => body.of,
-      ];
-    const times = this.#times(body.times ?? 1);
-    const repeated = () => ({ ...body, times });
-    if ('list' in body)
-      return [
-        ...[repeated, repeated, repeated],
-        () => ({ ...body, list: this.#resized(body.list, () => this.#leaf()) }),
-      ];
-    const at = this.#random.below(body.map.length);
-    const renamed = body.map.map(
-      ([name, of], i): Member => [i === at ? this.words(name) : name, of],
-    );
-    const numbered = body.map.map(([name, of]): Member => [withNumber(name), of]);
-    return [
-      () => ({ ...body, times }),
-      () => ({ times, map: numbered }),
-      () => ({ times, map: numbered }),
-      () => ({ ...body, map: renamed }),
-      () => ({ ...body, map: renamed }),
-      () => ({
-        ...body,
-        map: this.#resized(body.map, (): Member => [this.words(''), this.#leaf()]),
-      }),
-    ];
-  }
-
-  #resized<T>(parts: readonly T[], make: () => T): T[] {
+  #resized(parts: readonly unknown[], key: string | number): unknown[] {
     const at = this.#random.below(parts.length);
     if (parts.length > 1 && this.#random.below(2) === 0) return parts.filter((_, i) => i !== at);
-    return [...parts, this.#random.below(2) === 0 ? make() : parts[at]!];
+    const made = key === 'map' ? [this.words(''), this.#leaf()] : this.words('');
+    return [...parts, this.#random.below(2) === 0 ? made : parts[at]];
   }
-}
-
-function withNumber(name: string | Words): Words {
-  const words = typeof name === 'string' ? { text: name } : name;
-  return words.text.includes('#') ? words : { ...words, text: `${words.text}#` };
 }
 
 interface Slot {
   readonly holder: any;
   readonly key: string | number;
+  /** Whether any body can be there. */
+  readonly isBody: boolean;
 }
 
-/** The places of a body and of all bodies inside it. */
-function* slotsIn(holder: any, key: string | number): Generator<Slot> {
-  yield { holder, key };
-  const body = holder[key] as Body;
-  if (typeof body === 'string') return;
-  if ('list' in body) for (const i of body.list.keys()) yield* slotsIn(body.list, i);
-  else if ('map' in body) for (const member of body.map) yield* slotsIn(member, 1);
-  else if ('of' in body) yield* slotsIn(body, 'of');
-  else if ('json' in body) yield* slotsIn(body, 'json');
+/** The places of a body and of all that is inside it. */
+function* slotsIn(holder: any, key: string | number, isBody = true): Generator<Slot> {
+  yield { holder, key, isBody };
+  const value = holder[key];
+  if (key === 'map')
+    for (const member of value) {
+      yield* slotsIn(member, 0, false);
+      yield* slotsIn(member, 1);
+    }
+  else if (typeof value === 'object')
+    for (const name of Object.keys(value))
+      yield* slotsIn(value, name, ['of', 'json'].includes(name) || key === 'list');
 }

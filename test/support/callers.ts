@@ -8,7 +8,11 @@ import {
 } from 'node:fs';
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
-import type { Service } from './service.ts';
+import { text } from 'node:stream/consumers';
+import { onTestFinished } from 'vitest';
+import { lasting } from './fault.ts';
+import { loop } from './loop.ts';
+import { leastPrivilegePlace, type Service, startService } from './service.ts';
 
 /** Length of a load. Set LOAD_SECONDS=60 for a full load, 3600 for a soak test. */
 export const LOAD_SECONDS = Number(process.env.LOAD_SECONDS ?? process.env.FAULT_SECONDS ?? 4);
@@ -22,27 +26,24 @@ export interface Reply {
 export class Callers {
   /** Answers by status. `cut` counts connections that closed before the answer. */
   readonly counts = new Map<number | 'cut', number>();
-  readonly #service: Service;
+  readonly service: Service;
   readonly #agent: Agent;
 
   constructor(service: Service, connections: number) {
-    this.#service = service;
-    this.#agent = new Agent({
-      keepAlive: true,
-      maxSockets: connections,
-      maxFreeSockets: connections,
-    });
+    this.service = service;
+    const [maxSockets, maxFreeSockets] = [connections, connections];
+    this.#agent = new Agent({ keepAlive: true, maxSockets, maxFreeSockets });
+    onTestFinished(() => this.close());
   }
 
   /** Sends one request; undefined: the connection was cut. */
   async call(
     operation: 'tokenize' | 'detokenize',
     data: unknown,
-    apiKey = this.#service.api_key,
+    apiKey = this.service.api_key,
   ): Promise<Reply | undefined> {
-    const reply = await this.#post(`/api/v1/${operation}`, JSON.stringify({ data }), apiKey).catch(
-      () => undefined,
-    );
+    const sent = this.#post(`/api/v1/${operation}`, JSON.stringify({ data }), apiKey);
+    const reply = await sent.catch(() => undefined);
     const outcome = reply?.status ?? 'cut';
     this.counts.set(outcome, (this.counts.get(outcome) ?? 0) + 1);
     return reply;
@@ -68,25 +69,24 @@ export class Callers {
         'content-type': 'application/json',
         'content-length': Buffer.byteLength(body),
       };
-      const sent = request(
-        `${this.#service.url}${path}`,
-        { method: 'POST', agent: this.#agent, headers },
-        (response) => {
-          const chunks: Buffer[] = [];
-          response.on('data', (chunk) => chunks.push(chunk));
-          response.on('error', reject);
-          response.on('end', () =>
-            resolve({
-              status: response.statusCode!,
-              body: JSON.parse(Buffer.concat(chunks).toString()),
-            }),
-          );
-        },
-      );
+      const options = { method: 'POST', agent: this.#agent, headers };
+      const sent = request(this.service.url + path, options, (response) => {
+        const status = response.statusCode!;
+        text(response).then((json) => resolve({ status, body: JSON.parse(json) }), reject);
+      });
       sent.on('error', reject);
       sent.end(body);
     });
   }
+}
+
+/** A service that has only its rights, ended with the test. */
+export async function startLeast(env: Record<string, string> = {}, serverUrl?: string) {
+  const place = await leastPrivilegePlace(serverUrl);
+  onTestFinished(place.remove);
+  const service = await startService(place, env);
+  onTestFinished(() => service.stop());
+  return service;
 }
 
 /** Repeats `one`, `count` at a time, until the time is over. Each run of `one` gets a new number. */
@@ -95,12 +95,10 @@ export async function forSeconds(
   count: number,
   one: (n: number) => Promise<unknown>,
 ): Promise<void> {
-  const endMs = performance.now() + seconds * 1_000;
   let n = 0;
-  const loop = async () => {
-    while (performance.now() < endMs) await one(n++);
-  };
-  await Promise.all(Array.from({ length: count }, loop));
+  const running = loop(() => one(n++), count);
+  await lasting(seconds);
+  await running.stop();
 }
 
 /** How many files, sockets and pipes a process has open. */

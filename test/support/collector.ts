@@ -1,6 +1,6 @@
-import { once } from 'node:events';
-import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingHttpHeaders } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { StandIn } from './stand-in.ts';
 
 interface ReceivedSpan {
   readonly name: string;
@@ -14,7 +14,7 @@ interface ReceivedSpan {
 }
 
 /** A collector that takes OTLP/HTTP in JSON, and can be slow or refuse. */
-export class Collector {
+export class Collector extends StandIn {
   /** How the next requests are answered; `hang`: not at all. */
   mode: 'take' | 'hang' | 'refuse' = 'take';
   requests = 0;
@@ -23,34 +23,17 @@ export class Collector {
   headers: IncomingHttpHeaders = {};
   resource: Record<string, unknown> = {};
   readonly spans: ReceivedSpan[] = [];
-  readonly url: string;
-  readonly #server;
-  readonly #hanging = new Set<ServerResponse>();
 
-  private constructor(server: ReturnType<typeof createServer>) {
-    this.#server = server;
-    this.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    server.on('request', async (request, response) => {
+  constructor() {
+    super(async (request, response) => {
       this.requests++;
-      const chunks: Buffer[] = [];
-      for await (const chunk of request) chunks.push(chunk);
-      if (this.mode === 'hang') return this.#hanging.add(response);
+      const body = await text(request);
+      if (this.mode === 'hang') return;
       if (this.mode === 'refuse') return response.writeHead(400).end('{}');
       this.headers = request.headers;
-      if (request.url === '/v1/traces') this.#take(Buffer.concat(chunks).toString());
+      if (request.url === '/v1/traces') this.#take(body);
       return response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
     });
-  }
-
-  static async open(): Promise<Collector> {
-    const server = createServer().listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    return new Collector(server);
-  }
-
-  close(): void {
-    this.#server.close();
-    this.#server.closeAllConnections();
   }
 
   #take(body: string): void {

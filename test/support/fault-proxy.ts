@@ -1,5 +1,6 @@
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { listen } from './stand-in.ts';
 
 /** The only statement of tokenize that commits. */
 const INSERT = /insert into standin\.records/;
@@ -30,14 +31,12 @@ export class FaultProxy {
   /** @param targetPort port of PostgreSQL on the loopback address */
   static async start(targetPort: number): Promise<FaultProxy> {
     const server = createServer();
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    return new FaultProxy(server, targetPort);
+    return new FaultProxy(server, await listen(server), targetPort);
   }
 
-  private constructor(server: Server, targetPort: number) {
+  private constructor(server: Server, port: number, targetPort: number) {
     this.#server = server;
-    this.port = (server.address() as AddressInfo).port;
+    this.port = port;
     server.on('connection', (client) => {
       const link = new Link(this, client, targetPort);
       this.#links.add(link);

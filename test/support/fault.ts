@@ -1,13 +1,14 @@
 import { once } from 'node:events';
-import { readdirSync, readlinkSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { connect } from 'node:net';
+import pg from 'pg';
 import { expect, onTestFinished } from 'vitest';
 import { FaultProxy } from './fault-proxy.ts';
 import { JournalledWriters, type WritersOptions } from './journal.ts';
-import { PostgresCluster, query } from './postgres.ts';
-import { childrenOf } from './processes.ts';
-import { Random } from './random.ts';
+import { PostgresCluster } from './postgres.ts';
+import { childrenOf, linkOf } from './processes.ts';
 import { call, newPlace, type Place, type Service, startService, until } from './service.ts';
+import { vaultAddress } from './vault.ts';
 
 /** FAULT_LENGTH=full has the lengths and numbers of the catalogue. The default is a short run. */
 const isFull = process.env.FAULT_LENGTH === 'full';
@@ -34,18 +35,24 @@ export function timeoutFor(lengthS: number): number {
 export const ANSWER_BOUND_MS = 5_000;
 /** A promised time of the service, plus a margin for a machine that is busy with other tests. */
 export const SLACK_MS = 3_000;
+/** The connections of a node to its database. */
+export const DATABASE_CONNECTIONS = 12;
 
 export const UNAVAILABLE = '500 {"error":"internal_error","message":"database unavailable"}';
 
 /** Cleans up at the end of the test, even of a failed test, in reverse order. */
-export async function newCluster(settings: Record<string, string> = {}): Promise<PostgresCluster> {
-  const cluster = await PostgresCluster.start(settings);
+export async function newCluster(
+  settings: Record<string, string> = {},
+  folder?: string,
+): Promise<PostgresCluster> {
+  const cluster = await PostgresCluster.start(settings, folder);
   onTestFinished(() => cluster.stop());
   return cluster;
 }
 
-export async function newVault(cluster: PostgresCluster): Promise<Place> {
-  const place = await newPlace('server', cluster.directUrl('postgres'));
+/** A place on a new database of the server; without a server, on an embedded database. */
+export async function newVault(cluster?: PostgresCluster): Promise<Place> {
+  const place = await newPlace(cluster ? 'server' : 'embedded', cluster?.directUrl('postgres'));
   onTestFinished(place.remove);
   return place;
 }
@@ -59,68 +66,101 @@ export async function start(place: Place, env: Record<string, string> = {}): Pro
   return service;
 }
 
-export async function newProxy(cluster: PostgresCluster): Promise<FaultProxy> {
-  const proxy = await FaultProxy.start(cluster.port);
-  onTestFinished(() => proxy.stop());
-  return proxy;
+interface SceneOptions {
+  readonly nodes?: number;
+  readonly env?: Record<string, string>;
+  /** By default a PostgreSQL of the scene's own. */
+  readonly cluster?: PostgresCluster;
+  /** Whether the nodes reach the server through the proxy. */
+  readonly isProxied?: boolean;
 }
 
-/** Writers on a service, which stop with the test. */
+/** Nodes on a PostgreSQL server, with a proxy before it, which all end with the test. */
+export async function newScene(options: SceneOptions = {}) {
+  const cluster = options.cluster ?? (await newCluster());
+  const place = await newVault(cluster);
+  const proxy = await FaultProxy.start(cluster.port);
+  onTestFinished(() => proxy.stop());
+  if (options.isProxied) place.env.DATABASE_URL = proxy.through(place.env.DATABASE_URL!);
+  const nodes: Service[] = [];
+  while (nodes.length < (options.nodes ?? 1)) nodes.push(await start(place, options.env));
+  return { cluster, place, proxy, nodes, service: nodes[0]!, api_key: nodes[0]?.api_key ?? '' };
+}
+export type Scene = Awaited<ReturnType<typeof newScene>>;
+
+/** Writers on all nodes in turn, which stop with the test. */
 export function newWriters(
-  service: Service | (() => Service),
-  apiKey: string,
-  place: Place,
+  { place, nodes, api_key: apiKey }: Pick<Scene, 'place' | 'nodes' | 'api_key'>,
   options: WritersOptions = { requestsPerS: 200 },
 ): JournalledWriters {
-  const get = typeof service === 'function' ? service : () => service;
-  const writers = new JournalledWriters(place, get, apiKey, options);
+  let n = 0;
+  const writers = new JournalledWriters(place, () => nodes[n++ % nodes.length]!, apiKey, options);
   onTestFinished(() => writers.stop());
   return writers;
 }
 
-/** Stops a server and all its backends with SIGSTOP, at most until the test ends. */
-export function freeze(cluster: PostgresCluster): () => void {
-  const postmaster = cluster.postmasterPid;
-  // Stop the postmaster first, so that it starts no new backends.
-  process.kill(postmaster, 'SIGSTOP');
-  const all = [postmaster, ...childrenOf(postmaster)];
-  for (const pid of all) process.kill(pid, 'SIGSTOP');
-  let isFrozen = true;
-  const thaw = () => {
-    if (isFrozen) for (const pid of all) process.kill(pid, 'SIGCONT');
-    isFrozen = false;
-  };
-  onTestFinished(thaw);
-  return thaw;
+/** A transaction in the vault that the returned function ends, or the end of the test. */
+export async function held(place: Place, statement: string): Promise<() => Promise<void>> {
+  const client = new pg.Client(vaultAddress(place));
+  client.on('error', () => {});
+  await client.connect();
+  onTestFinished(() => client.end().catch(() => {}));
+  await client.query('begin');
+  await client.query(statement);
+  return async () => void (await client.query('commit'));
 }
 
-/** Connections of the service, from pg_stat_activity. */
-export async function backends(cluster: PostgresCluster, state = '%'): Promise<number> {
-  const rows = await query(
-    cluster.directUrl('postgres'),
-    "select 1 from pg_stat_activity where application_name = 'standin' and state like $1",
-    [state],
-  );
-  return rows.length;
+/** Stops processes with SIGSTOP, until the returned function is called or the test ends. */
+export function stopped(...pids: readonly number[]): () => void {
+  let isStopped = true;
+  for (const pid of pids) process.kill(pid, 'SIGSTOP');
+  const resume = () => {
+    for (const pid of isStopped ? pids : []) {
+      try {
+        process.kill(pid, 'SIGCONT');
+      } catch {
+        // It was killed meanwhile.
+      }
+    }
+    isStopped = false;
+  };
+  onTestFinished(resume);
+  return resume;
+}
+
+/** Stops a server and all its backends, as `stopped` does. */
+export function freeze({ postmasterPid }: PostgresCluster): () => void {
+  // The postmaster first, so that it starts no new backends.
+  const thawPostmaster = stopped(postmasterPid);
+  const thawBackends = stopped(...childrenOf(postmasterPid));
+  return () => {
+    thawPostmaster();
+    thawBackends();
+  };
+}
+
+/** Process ids of the connections of the service, from pg_stat_activity. */
+export async function backends(cluster: PostgresCluster, that = 'true'): Promise<number[]> {
+  const text = `select pid from pg_stat_activity where application_name = 'standin' and ${that}`;
+  return (await cluster.administer(text)).map(({ pid }) => pid);
 }
 
 /** Open sockets of a process; `isLinux` only. */
 export function socketsOf(pid: number): number {
-  return readdirSync(`/proc/${pid}/fd`).filter((fd) => {
-    try {
-      return readlinkSync(`/proc/${pid}/fd/${fd}`).startsWith('socket:');
-    } catch {
-      return false;
-    }
-  }).length;
+  const names = readdirSync(`/proc/${pid}/fd`);
+  return names.filter((fd) => linkOf(`/proc/${pid}/fd/${fd}`).startsWith('socket:')).length;
+}
+
+export async function healthOf({ url }: Pick<Service, 'url'>): Promise<number> {
+  return (await fetch(`${url}/health`)).status;
 }
 
 /** Resolves when a request gets a 200 again. Fails after the allowed time. */
 export async function recovery(
   service: Service,
-  apiKey: string,
   withinMs = ANSWER_BOUND_MS,
-): Promise<number> {
+  apiKey = service.api_key,
+): Promise<void> {
   const startedMs = performance.now();
   let n = 0;
   const works = () =>
@@ -129,7 +169,6 @@ export async function recovery(
       () => false,
     );
   await until(works, 'an answer 200', withinMs + SLACK_MS);
-  return performance.now() - startedMs;
 }
 
 /** Without the database, callers may only get a 500 with the fixed text, in time. */
@@ -143,8 +182,6 @@ export function lasting(lengthS: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, lengthS * 1_000));
 }
 
-const VALUES = 50;
-
 /**
  * Sends a tokenize request, or a part of it, on a new connection, and resets the connection at once
  * or a little later.
@@ -156,17 +193,15 @@ export async function resetMidRequest(
   fraction: number,
 ): Promise<void> {
   const { hostname, port } = new URL(service.url);
-  const values = Array.from({ length: VALUES }, (_, i) => `cut ${n} ${i}`);
+  const values = Array.from({ length: 50 }, (_, i) => `cut ${n} ${i}`);
   const body = JSON.stringify({ data: { values } });
-  const whole = [
-    'POST /api/v1/tokenize HTTP/1.1',
-    'host: x',
-    `authorization: Bearer ${service.api_key}`,
-    'content-type: application/json',
-    `content-length: ${body.length}`,
-    '',
-    body,
-  ].join('\r\n');
+  const whole = `POST /api/v1/tokenize HTTP/1.1\r
+host: x\r
+authorization: Bearer ${service.api_key}\r
+content-type: application/json\r
+content-length: ${body.length}\r
+\r
+${body}`;
   const isWhole = n % 2 === 0;
   const socket = connect(Number(port), hostname);
   socket.on('error', () => {});
@@ -175,47 +210,4 @@ export async function resetMidRequest(
   // The service works on the request for a few milliseconds, and the reset comes in between.
   await new Promise((resolve) => setTimeout(resolve, fraction * 8));
   socket.resetAndDestroy();
-}
-
-/** The kinds of fault, with their rows in the catalogue. */
-export const FAULTS = [
-  /** F02 */
-  'postgres killed',
-  /** F04 */
-  'postgres stopped',
-  /** F06 */
-  'replies lost',
-  /** F08 */
-  'callers reset',
-  /** F16 */
-  'node renewed',
-] as const;
-
-export interface Step {
-  readonly fault: (typeof FAULTS)[number];
-  /** Acknowledged tokens before the fault. */
-  readonly after: number;
-  /** Which of the two nodes the fault hits, if it hits a node. */
-  readonly node: number;
-  /** The length or the number of the fault, as a share of the maximum, 0 to 1. */
-  readonly measure: number;
-}
-
-/** CHAOS_SEED, SEED or a random seed. */
-export function chaosSeed(): number {
-  const given = process.env.CHAOS_SEED ?? process.env.SEED;
-  return Number(given ?? Math.floor(Math.random() * 2 ** 31));
-}
-
-/** The same seed gives the same faults, in the same order, after the same numbers of tokens. */
-export function* schedule(seed: number): Generator<Step> {
-  const random = new Random(seed);
-  for (;;) {
-    yield {
-      fault: random.pick(FAULTS),
-      after: 20 + random.below(100),
-      node: random.below(2),
-      measure: random.below(1_000) / 1_000,
-    };
-  }
 }

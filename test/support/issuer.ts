@@ -1,6 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import {
   type CryptoKey,
   exportJWK,
@@ -9,6 +7,7 @@ import {
   type JWTPayload,
   SignJWT,
 } from 'jose';
+import { StandIn } from './stand-in.ts';
 
 export const AUDIENCE = 'standin';
 export const SUBJECT = 'spiffe://example.org/billing';
@@ -23,7 +22,7 @@ interface Signer {
 type Answer = { readonly status: number; readonly body: string };
 
 /** An OpenID Connect issuer: discovery, keys that rotate, and JWTs. Its port stays the same. */
-export class IssuerStandIn {
+export class IssuerStandIn extends StandIn {
   /** Paths of the requests so far. */
   readonly asked: string[] = [];
   /** What the key set has; the JWTs of the issuer are signed by the last signer. */
@@ -33,32 +32,21 @@ export class IssuerStandIn {
   /** Changes to the discovery document. */
   discovery: Record<string, unknown> = {};
   #signer!: Signer;
-  readonly #server: Server;
-  readonly #port: number;
-
-  private constructor(server: Server) {
-    this.#server = server;
-    this.#port = (server.address() as AddressInfo).port;
-  }
 
   static async start(): Promise<IssuerStandIn> {
-    const server = createServer();
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const itself = new IssuerStandIn(server);
-    server.on('request', (request, response) => {
-      itself.asked.push(request.url!);
-      const { failure } = itself;
-      if (failure === 'be silent') return;
-      if (failure === 'hang up') return void request.socket.destroy();
-      const { status, body } = failure ?? itself.#answer(request.url!);
-      response.writeHead(status, { 'content-type': 'application/json' }).end(body);
-    });
+    const itself = await new IssuerStandIn().open();
     await itself.rotate();
     return itself;
   }
 
-  get url(): string {
-    return `http://127.0.0.1:${this.#port}`;
+  private constructor() {
+    super((request, response) => {
+      this.asked.push(request.url!);
+      if (this.failure === 'be silent') return;
+      if (this.failure === 'hang up') return request.socket.destroy();
+      const { status, body } = this.failure ?? this.#answer(request.url!);
+      response.writeHead(status, { 'content-type': 'application/json' }).end(body);
+    });
   }
 
   get env(): Record<string, string> {
@@ -69,13 +57,8 @@ export class IssuerStandIn {
     return this.#signer;
   }
 
-  stop(): void {
-    this.#server.close();
-    this.#server.closeAllConnections();
-  }
-
   async comeBack(): Promise<void> {
-    await new Promise<void>((resolve) => this.#server.listen(this.#port, '127.0.0.1', resolve));
+    await this.open();
   }
 
   /** Signs with a new key from now on. The key set keeps `kept` of the former keys. */

@@ -1,6 +1,7 @@
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
+import { type Loop, loop } from './loop.ts';
 import { Random } from './random.ts';
 import { type Answer, call, type Place, type Service, until } from './service.ts';
 import { sql } from './vault.ts';
@@ -35,6 +36,7 @@ let instances = 0;
  * The clients continue after failures: the service may end, and start again at another address.
  */
 export class JournalledWriters {
+  readonly #place: Place;
   readonly #file: string;
   readonly #fd: number;
   readonly #service: () => Service;
@@ -58,6 +60,7 @@ export class JournalledWriters {
 
   constructor(place: Place, service: () => Service, apiKey: string, options: WritersOptions = {}) {
     const instance = instances++;
+    this.#place = place;
     this.#file = join(place.folder, `journal-${instance}`);
     this.#fd = openSync(this.#file, 'a');
     this.#service = service;
@@ -93,8 +96,16 @@ export class JournalledWriters {
     return lines.map((line) => JSON.parse(line) as Acknowledged);
   }
 
+  /** Ends after `count` more acknowledged tokens, and checks all of them, also in the tables. */
+  async finish(count = 0, service?: Service): Promise<number> {
+    await this.progress(count);
+    await this.stop();
+    await this.verifyRows(this.#place);
+    return this.verify(service);
+  }
+
   /** Checks I1, I2 and I3 for all acknowledged tokens. Returns the number of tokens. */
-  async verify(service: Service, apiKey: string): Promise<number> {
+  async verify(service = this.#service(), apiKey = this.#apiKey): Promise<number> {
     expect(this.wrong).toEqual([]);
     const tokens = new Map<string, string>();
     for (const { value, token } of this.all()) {
@@ -133,8 +144,8 @@ export class JournalledWriters {
         this.#note(values, answer);
         values = undefined;
       }
-      await this.#restore();
-      if (n % REPEAT_EVERY === 0) await this.#repeat();
+      await this.#compare('detokenize');
+      if (n % REPEAT_EVERY === 0) await this.#compare('tokenize');
       nextMs = Math.max(nextMs + this.#pauseMs, performance.now());
       const pauseMs = answer === undefined ? PAUSE_AFTER_FAILURE_MS : nextMs - performance.now();
       if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
@@ -159,31 +170,21 @@ export class JournalledWriters {
     return undefined;
   }
 
-  async #restore(): Promise<void> {
-    const asked = this.#sample();
-    if (asked.length === 0) return;
-    const values = await this.#ask(
-      'detokenize',
-      asked.map(({ token }) => token),
+  /** Sends known tokens or values again, and compares what comes back. */
+  async #compare(operation: 'tokenize' | 'detokenize'): Promise<void> {
+    const known = this.#sample();
+    if (known.length === 0) return;
+    const [sent, wanted] =
+      operation === 'tokenize' ? (['value', 'token'] as const) : (['token', 'value'] as const);
+    const got = await this.#ask(
+      operation,
+      known.map((one) => one[sent]),
     );
-    asked.forEach(({ value, token }, i) => {
-      if (values !== undefined && values[i] !== value)
-        this.wrong.push(`${token} gave ${values[i]}, not ${value}`);
-    });
-    this.restored += values?.length ?? 0;
-  }
-
-  async #repeat(): Promise<void> {
-    const asked = this.#sample();
-    if (asked.length === 0) return;
-    const tokens = await this.#ask(
-      'tokenize',
-      asked.map(({ value }) => value),
-    );
-    asked.forEach(({ value, token }, i) => {
-      if (tokens !== undefined && tokens[i] !== token)
-        this.wrong.push(`${value} got ${tokens[i]} after ${token}`);
-    });
+    if (got === undefined) return;
+    for (const [i, one] of known.entries())
+      if (got[i] !== one[wanted])
+        this.wrong.push(`${operation} of ${one[sent]} gave ${got[i]}, not ${one[wanted]}`);
+    if (operation === 'detokenize') this.restored += got.length;
   }
 
   #sample(): Acknowledged[] {
@@ -206,28 +207,40 @@ export class JournalledWriters {
   }
 }
 
-const PAUSE_MS = 10;
-
-interface Kept {
-  readonly value: string;
-  readonly token: string;
-}
-
 /** Callers that tokenize new values and detokenize old tokens on several nodes, until `stop`. */
 export class MixedLoad {
-  readonly #nodes: readonly Service[];
-  readonly #apiKey: string;
-  readonly #callers: Promise<void>[];
-  #isOver = false;
   answered = 0;
-  readonly kept: Kept[] = [];
+  readonly kept: Acknowledged[] = [];
   /** Answers other than 200, and wrong values. */
   readonly failures: unknown[] = [];
+  readonly #callers: Loop;
 
   constructor(nodes: readonly Service[], apiKey: string, callers = 4) {
-    this.#nodes = nodes;
-    this.#apiKey = apiKey;
-    this.#callers = Array.from({ length: callers }, (_, i) => this.#run(i));
+    this.#callers = loop(async (n, caller) => {
+      const node = nodes[(caller + n) % nodes.length]!;
+      const ask = async (operation: 'tokenize' | 'detokenize', data: Record<string, string>) => {
+        const { status, body } = await call(node, operation, data, apiKey);
+        this.answered++;
+        if (status !== 200) this.failures.push(body);
+        return status === 200 ? body.data : undefined;
+      };
+      const value = `caller ${caller} value ${n}`;
+      // The newest token, which another node may have just sealed, and an old one.
+      const [newest, old] = [this.kept.at(-1), this.kept[Math.floor(this.kept.length / 2)]];
+      try {
+        if (n % 2 === 0) {
+          const data = await ask('tokenize', { value });
+          if (data !== undefined) this.kept.push({ value, token: data.value });
+        } else if (newest !== undefined && old !== undefined) {
+          const data = await ask('detokenize', { a: newest.token, b: old.token });
+          if (data?.a !== newest.value || data.b !== old.value) this.failures.push(data);
+        }
+      } catch (error) {
+        this.failures.push((error as Error).cause ?? error);
+      }
+      // Limits the load to about 300 requests a second, so that the nodes get the processors.
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }, callers);
   }
 
   /** Resolves after `count` more answers. */
@@ -236,45 +249,7 @@ export class MixedLoad {
     await until(() => this.answered >= goal, `${count} more answers`, 60_000);
   }
 
-  async stop(): Promise<void> {
-    this.#isOver = true;
-    await Promise.all(this.#callers);
-  }
-
-  async #run(caller: number): Promise<void> {
-    for (let n = 0; !this.#isOver; n++) {
-      const node = this.#nodes[(caller + n) % this.#nodes.length]!;
-      try {
-        if (n % 2 === 0) await this.#tokenize(node, `caller ${caller} value ${n}`);
-        else await this.#detokenize(node);
-      } catch (error) {
-        this.failures.push((error as Error).cause ?? error);
-      }
-      // Limits the load to about 300 requests a second, so that the nodes get the processors.
-      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
-    }
-  }
-
-  async #tokenize(node: Service, value: string): Promise<void> {
-    const { status, body } = await call(node, 'tokenize', { value }, this.#apiKey);
-    if (status === 200) this.kept.push({ value, token: body.data.value });
-    else this.failures.push(body);
-    this.answered++;
-  }
-
-  /** Asks for the newest token, which another node may have just sealed, and for an old token. */
-  async #detokenize(node: Service): Promise<void> {
-    const newest = this.kept.at(-1);
-    if (newest === undefined) return;
-    const old = this.kept[Math.floor(this.kept.length / 2)]!;
-    const { status, body } = await call(
-      node,
-      'detokenize',
-      { a: newest.token, b: old.token },
-      this.#apiKey,
-    );
-    const isRight = body.data?.a === newest.value && body.data?.b === old.value;
-    if (status !== 200 || !isRight) this.failures.push(body);
-    this.answered++;
+  stop(): Promise<void> {
+    return this.#callers.stop();
   }
 }

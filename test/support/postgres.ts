@@ -68,18 +68,8 @@ export class PostgresCluster {
     parent = tmpdir(),
   ): Promise<PostgresCluster> {
     const cluster = await PostgresCluster.#prepare(parent);
-    run('initdb', [
-      '-D',
-      cluster.dataDir,
-      '-U',
-      'postgres',
-      '-A',
-      'trust',
-      '-E',
-      'UTF8',
-      '--no-sync',
-      '--locale=C',
-    ]);
+    const how = '-U postgres -A trust -E UTF8 --no-sync --locale=C'.split(' ');
+    run('initdb', ['-D', cluster.dataDir, ...how]);
     cluster.#configure({ listen_addresses: "'127.0.0.1'", ...settings });
     cluster.startAgain();
     return cluster;
@@ -111,8 +101,7 @@ export class PostgresCluster {
     standby.#configure({});
     standby.startAgain();
     // Set after the copy, because a promoted standby must not wait for a standby.
-    await query(this.directUrl('postgres'), "alter system set synchronous_standby_names = '*'");
-    await query(this.directUrl('postgres'), 'select pg_reload_conf()');
+    await this.alterSystem("set synchronous_standby_names = '*'");
     const state = "select 1 from pg_stat_replication where sync_state = 'sync'";
     const giveUpMs = performance.now() + 60_000;
     while ((await query(this.directUrl('postgres'), state)).length === 0) {
@@ -120,6 +109,17 @@ export class PostgresCluster {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
     return standby;
+  }
+
+  /** Changes the configuration of the running server, and has it read. */
+  async alterSystem(text: string): Promise<void> {
+    await this.administer(`alter system ${text}`);
+    await this.administer('select pg_reload_conf()');
+  }
+
+  /** Runs a statement as an administrator, in no vault. */
+  administer(text: string, values?: unknown[]): Promise<Record<string, any>[]> {
+    return query(this.directUrl('postgres'), text, values);
   }
 
   /** Promotes a standby. Resolves when the server accepts writes. */

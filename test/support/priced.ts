@@ -57,22 +57,12 @@ interface Target {
 }
 
 /** As `data` of a request. */
-const NAME: Body = { map: [['name', 'Ann Lee']] };
-const VALUES: Body = { map: [['values', { list: ['Ann Lee'] }]] };
-const TEXT: Body = { map: [['text', 'Dear Ann Lee']] };
-const SPAN: Body = {
-  map: [
-    ['start', { from: 5, step: 8 }],
-    ['end', { from: 8, step: 8 }],
-    ['kind', 'person'],
-  ],
-};
-const SPANS: Body = {
-  map: [
-    ['text', 'Dear Ann'],
-    ['spans', { list: [SPAN] }],
-  ],
-};
+const mapOf = (members: Record<string, Body>): Body => ({ map: Object.entries(members) });
+const NAME = mapOf({ name: 'Ann Lee' });
+const VALUES = mapOf({ values: { list: ['Ann Lee'] } });
+const TEXT = mapOf({ text: 'Dear Ann Lee' });
+const SPAN = mapOf({ start: { from: 5, step: 8 }, end: { from: 8, step: 8 }, kind: 'person' });
+const SPANS = mapOf({ text: 'Dear Ann', spans: { list: [SPAN] } });
 
 const VERSION = ['version', { from: 1, step: 0 }] as const;
 const DOCUMENTS: readonly Body[] = [
@@ -124,12 +114,11 @@ function adminTargets(): [string, Target][] {
     target('PUT', '/clients/made', { map: [['token_mode', 'random']] }),
     target('POST', '/clients/full/api-keys', { map: [['expires_at', '2050-01-31T12:00:00Z']] }),
     target('POST', '/lookup', { map: [['values', { list: ['Ann Lee'] }]] }),
-    target('POST', '/forget', {
-      map: [
-        ['values', { list: ['nobody'] }],
-        ['tokens', { list: ['{token}x'] }],
-      ],
-    }),
+    target(
+      'POST',
+      '/forget',
+      mapOf({ values: { list: ['nobody'] }, tokens: { list: ['{token}x'] } }),
+    ),
   ];
 }
 
@@ -201,11 +190,8 @@ export class Measured {
     const bodyBytes = Buffer.byteLength(text);
     const authorization = `Bearer ${isAdmin ? ADMIN_TOKEN : this.#apiKeys[caller]}`;
     const url = (isAdmin ? this.#service.opsUrl : this.#service.url) + path;
-    const sent: Record<string, string> = {
-      authorization,
-      'content-type': 'application/json',
-      ...headers,
-    };
+    const json = { authorization, 'content-type': 'application/json' };
+    const sent: Record<string, string> = { ...json, ...headers };
     for (const [name, words] of Object.entries(one.headers ?? {}))
       sent[name] = textOf(words, this.#named).replaceAll(NO_HEADER, '?').slice(0, MAX_HEADER);
     try {
@@ -227,28 +213,13 @@ export class Measured {
 
   /** The price of a document from its application until the node follows it, as a share. */
   async shareOfPolicy(document: Body): Promise<number> {
-    const text = written(
-      {
-        map: [
-          ['document', document],
-          ['confirmed', { list: ['*'] }],
-        ],
-      },
-      {},
-    )!;
+    const sent = { document: JSON.parse(written(document, {})!), confirmed: ['*'] };
     const { longestMs } = await this.#probe.during(async () => {
-      const { status, body } = await admin(
-        this.#service.opsUrl,
-        'PUT',
-        '/policy',
-        JSON.parse(text),
-      );
+      const { status, body } = await admin(this.#service.opsUrl, 'PUT', '/policy', sent);
       expect(status, JSON.stringify(body)).toBe(200);
-      const authorization = `Bearer ${this.#apiKeys.full}`;
+      const headers = { authorization: `Bearer ${this.#apiKeys.full}` };
       await until(async () => {
-        const response = await fetch(`${this.#service.url}/api/v1/policy`, {
-          headers: { authorization },
-        });
+        const response = await fetch(`${this.#service.url}/api/v1/policy`, { headers });
         return ((await response.json()) as { version?: number }).version === body.version;
       }, 'the policy');
     });
@@ -261,10 +232,10 @@ export class Measured {
     const values = ['Ann Lee', 'x'.repeat(60_000), '\0'.repeat(65_536)];
     const records = { name: 'Ann Lee', card: '4111 1111 1111 1111' };
     const key = this.#apiKeys.full!;
-    const [token, long, nul] = (await call(this.#service, 'tokenize', { values }, key)).body.data
-      .values;
-    const { name, card } = (await call(this.#service, 'tokenize', records, key)).body.data;
-    this.#named = { token, long, nul, person: name, card };
+    const { body } = await call(this.#service, 'tokenize', { values, ...records }, key);
+    const { name: person, card } = body.data;
+    const [token, long, nul] = body.data.values;
+    this.#named = { token, long, nul, person, card };
     const times: number[] = [];
     for (let i = 0; i < 5; i++) times.push(await this.#probe.calibrationMs());
     this.#scale = Math.max(1, Math.min(...times) / CALIBRATION_MS);

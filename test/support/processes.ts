@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { chownSync } from 'node:fs';
+import { chownSync, readlinkSync } from 'node:fs';
 import { createServer } from 'node:net';
 
 /** Living children of a process. */
@@ -22,6 +22,15 @@ export function isRunning(pid: number): boolean {
     return true;
   } catch {
     return false;
+  }
+}
+
+/** Where a link of /proc leads; empty when what it stood for is gone. */
+export function linkOf(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return '';
   }
 }
 

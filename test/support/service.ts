@@ -63,12 +63,27 @@ export interface Service {
   stop(): Promise<void>;
 }
 
+/** A service that may never come to listen. */
+export interface Starting extends Omit<Service, 'url' | 'opsUrl' | 'api_key' | 'client_id'> {
+  /** Resolves when it listens. Rejects with its output if it ends. */
+  readonly listening: Promise<Service>;
+}
+
 /** Starts the real program. Resolves when it listens. Rejects with its output if it ends. */
-export async function startService(
+export function startService(
   place: Place,
   env: Record<string, string> = {},
   node = process.execPath,
 ): Promise<Service> {
+  return beginService(place, env, node).listening;
+}
+
+/** Begins a start of the real program, which may end before it listens. */
+export function beginService(
+  place: Place,
+  env: Record<string, string> = {},
+  node = process.execPath,
+): Starting {
   const settings = {
     PORT: '0',
     OPS_PORT: '0',
@@ -85,32 +100,27 @@ export async function startService(
     child.once('exit', (code, signal) => resolve(code ?? signal!)),
   );
   const closed = new Promise((resolve) => child.once('close', resolve));
-  const listening = await new Promise<{ url: string; ops_url?: string }>((resolve, reject) => {
+  const line = new Promise<{ url: string; ops_url?: string }>((resolve, reject) => {
     let listens = false;
     const read = (chunk: Buffer) => {
       output += chunk;
       if (listens) return;
-      const line = output
-        .split('\n')
-        .find((one) => one.includes('"msg":"listening"') && one.endsWith('}'));
-      if (line === undefined) return;
+      const found = /^.*"msg":"listening".*\}$/m.exec(output);
+      if (found === null) return;
       listens = true;
-      resolve(JSON.parse(line));
+      resolve(JSON.parse(found[0]));
     };
     child.stdout!.on('data', read);
     child.stderr!.on('data', read);
     void exit.then((code) => reject(new Error(`serve ended with ${code}:\n${output}`)));
   });
-  return {
+  const starting = {
     place,
-    url: listening.url,
-    opsUrl: listening.ops_url,
     pid: child.pid!,
-    ...(place.service ?? firstClient(output)),
     output: () => output,
     exit,
-    kill: (signal = 'SIGKILL') => child.kill(signal),
-    closeOutput: () => child.stdout!.destroy(),
+    kill: (signal: NodeJS.Signals = 'SIGKILL') => void child.kill(signal),
+    closeOutput: () => void child.stdout!.destroy(),
     stop: async () => {
       child.kill('SIGINT');
       await exit;
@@ -121,6 +131,12 @@ export async function startService(
       expect(Number(held), 'bytes of requests, held at the end').toBe(0);
     },
   };
+  const listening = line.then(({ url, ops_url: opsUrl }) => {
+    return { ...starting, url, opsUrl, ...(place.service ?? firstClient(output)) };
+  });
+  // Only who waits for it has to know that it never listened.
+  listening.catch(() => {});
+  return { ...starting, listening };
 }
 
 /** The client that a first start made, from the log; empty strings without a new client. */

@@ -1,42 +1,46 @@
 import { onTestFinished } from 'vitest';
-import { newCluster, newProxy, newVault, start } from './fault.ts';
-import type { FaultProxy } from './fault-proxy.ts';
+import { backends, newScene, type Scene, start } from './fault.ts';
 import { type PostgresCluster, query } from './postgres.ts';
 import { call, type Place, type Service, until } from './service.ts';
 
-export interface Pair {
+export interface Pair extends Omit<Scene, 'cluster'> {
   readonly primary: PostgresCluster;
   readonly standby: PostgresCluster;
-  /** Between the two. */
-  readonly proxy: FaultProxy;
-  readonly place: Place;
-  readonly nodes: readonly Service[];
-  readonly api_key: string;
+  /** A statement in the vault, as a server has it. */
+  on(server: PostgresCluster, text: string, values?: readonly unknown[]): ReturnType<typeof query>;
 }
 
-/** Nodes on a primary and its synchronous standby. */
-export async function newPair(nodes = 2, env: Record<string, string> = {}): Promise<Pair> {
-  const primary = await newCluster();
-  const place = await newVault(primary);
-  const proxy = await newProxy(primary);
+/** Nodes on a primary and its standby, which is synchronous if nothing else is said. */
+export async function newPair(
+  nodes = 2,
+  env: Record<string, string> = {},
+  isSynchronous = true,
+): Promise<Pair> {
+  const { cluster: primary, place, proxy } = await newScene({ nodes: 0 });
   const standby = await primary.startStandby(proxy.through(primary.directUrl('postgres')));
   onTestFinished(() => standby.stop());
-  place.env.DATABASE_URL = place.env.DATABASE_URL!.replace(
-    /@[^/]*/,
-    `@127.0.0.1:${primary.port},127.0.0.1:${standby.port}`,
-  );
+  if (!isSynchronous) await primary.alterSystem('reset synchronous_standby_names');
+  const name = new URL(place.env.DATABASE_URL!).pathname.slice(1);
+  place.env.DATABASE_URL = urlOf(place, primary, standby);
   const started: Service[] = [];
   while (started.length < nodes) started.push(await start(place, env));
-  return { primary, standby, proxy, place, nodes: started, api_key: started[0]!.api_key };
+  const [service] = started as [Service];
+  return {
+    ...{ primary, standby, proxy, place, nodes: started, service },
+    api_key: service?.api_key ?? '',
+    on: (server, text, values) => query(server.directUrl(name), text, values as unknown[]),
+  };
+}
+
+/** The URL of a vault with the hosts of these servers, in this order. */
+export function urlOf(place: Place, ...clusters: readonly PostgresCluster[]): string {
+  const hosts = clusters.map(({ port }) => `127.0.0.1:${port}`);
+  return place.env.DATABASE_URL!.replace(/@[^/]*/, `@${hosts.join()}`);
 }
 
 /** Process ids of the backends of the service, and of its commands, that wait for the standby. */
 export async function waiting({ primary }: Pair): Promise<number[]> {
-  const rows = await query(
-    primary.directUrl('postgres'),
-    "select pid from pg_stat_activity where application_name = 'standin' and wait_event = 'SyncRep'",
-  );
-  return rows.map((row) => row.pid);
+  return backends(primary, "wait_event = 'SyncRep'");
 }
 
 /** What an administrator can do to a backend that waits. */
@@ -47,17 +51,16 @@ export async function end(
   pids: readonly number[],
   how: (typeof ENDS)[number] = 'pg_terminate_backend',
 ): Promise<void> {
-  for (const pid of pids) await query(primary.directUrl('postgres'), `select ${how}($1)`, [pid]);
+  for (const pid of pids) await primary.administer(`select ${how}($1)`, [pid]);
 }
 
 /** The standby becomes the primary, and the old one is gone for good. */
-export async function failOver(pair: Pair): Promise<void> {
-  const { primary, standby, nodes, api_key: apiKey } = pair;
-  await primary.crash();
-  standby.promote();
+export async function failOver(pair: Pair, nodes = pair.nodes): Promise<void> {
+  await pair.primary.crash();
+  pair.standby.promote();
   for (const node of nodes) {
     const works = async () =>
-      (await call(node, 'tokenize', { a: 'there again' }, apiKey)).status === 200;
+      (await call(node, 'tokenize', { a: 'there again' }, pair.api_key)).status === 200;
     await until(works, 'the new primary');
   }
 }
@@ -70,13 +73,14 @@ export class WaitsEnded {
   readonly #ended: Promise<void>;
 
   constructor(pair: Pair, how: (typeof ENDS)[number]) {
-    const look = async () => {
+    const round = async () => {
       const pids = await waiting(pair);
       await end(pair, pids, how);
       this.count += pids.length;
       return this.#isOver;
     };
-    this.#ended = until(look, 'the end of the fault', 3_600_000);
+    this.#ended = until(round, 'the end of the fault', 3_600_000);
+    onTestFinished(() => this.stop());
   }
 
   async stop(): Promise<void> {
@@ -88,7 +92,6 @@ export class WaitsEnded {
 /** Resolves when a standby that receives nothing more shows everything that it has received. */
 export async function replayed({ standby }: Pair): Promise<void> {
   const text = 'select pg_last_wal_replay_lsn() >= pg_last_wal_receive_lsn() as is_done';
-  const isDone = async () =>
-    (await query(standby.directUrl('postgres'), text))[0]!.is_done === true;
+  const isDone = async () => (await standby.administer(text))[0]!.is_done === true;
   await until(isDone, 'the standby to replay what it has');
 }

@@ -63,14 +63,25 @@ async function verify(texts: readonly string[], expected: readonly Link[] = []) 
   };
 }
 
+const newFile = () => new AuditFile(nameOf('log'), macOf);
+const textNow = () => readFileSync(nameOf('log'), 'utf8');
+const linesNow = () => textNow().split('\n').slice(0, -1);
+
+/** A chain of so many lines. */
+async function chain(count: number): Promise<{ lines: string[]; head: Link }> {
+  const file = newFile();
+  await write(file, linesOf(count));
+  await file.close();
+  return { lines: linesNow(), head: file.head };
+}
+
 /** Lines of two nodes in turns; the second starts later. */
-async function twoNodes(name: string): Promise<{ lines: string[]; heads: Link[] }> {
-  const nodes = ['a', 'b'].map((who) => ({ who, file: new AuditFile(nameOf(name), macOf) }));
+async function twoNodes(): Promise<{ lines: string[]; heads: Link[] }> {
+  const nodes = ['a', 'b'].map((who) => ({ who, file: newFile() }));
   for (let i = 0; i < 6; i++)
     for (const { who, file } of nodes) await write(file, linesOf(2, `${who}${i}`));
   for (const { file } of nodes) await file.close();
-  const lines = readFileSync(nameOf(name), 'utf8').split('\n').slice(0, -1);
-  return { lines, heads: nodes.map(({ file }) => file.head) };
+  return { lines: linesNow(), heads: nodes.map(({ file }) => file.head) };
 }
 
 /** The lines of each chain, in order. */
@@ -80,10 +91,10 @@ const chainOf = (line: string) => /"chain":"(\w+)"/.exec(line)?.[1] ?? '';
 const textOf = (lines: readonly string[]) => lines.map((line) => `${line}\n`).join('');
 
 test('a link is an HMAC of the line before and the line, with a key of its own', async () => {
-  const file = new AuditFile(nameOf('log'), macOf);
+  const file = newFile();
   await write(file, ['{"a":"é"}\n', '{"b":1}\n']);
   await file.close();
-  const [first, second] = readFileSync(nameOf('log'), 'utf8').split('\n').slice(0, 2);
+  const [first, second] = textNow().split('\n').slice(0, 2);
   const key = hkdfSync('sha256', testKey('api-key'), '', 'standin audit chain', 32);
   const hmac = (text: string) =>
     createHmac('sha256', Buffer.from(key)).update(text).digest('base64url').slice(0, 22);
@@ -98,7 +109,7 @@ test('a link is an HMAC of the line before and the line, with a key of its own',
 });
 
 test('lines of two nodes in a file are as they were written', async () => {
-  const { lines, heads } = await twoNodes('log');
+  const { lines, heads } = await twoNodes();
   const { findings, ...rest } = await verify([textOf(lines)], heads);
   expect(findings).toEqual([]);
   expect(rest).toMatchObject({ lines: 24, unlinked: 0, incomplete: 0, earlier: [] });
@@ -129,7 +140,7 @@ describe('tampering with one line', () => {
       lines.toSpliced(i, 0, lines[j % lines.length]!.replace(/"mac":"./, '"mac":"_')),
   };
   test.each(Object.entries(changes))('%s is found', async (name, change) => {
-    const { lines, heads } = await twoNodes('log');
+    const { lines, heads } = await twoNodes();
     await fc.assert(
       fc.asyncProperty(at, at, async (i, j) => {
         const changed = change(lines, i % lines.length, j);
@@ -145,10 +156,7 @@ describe('tampering with one line', () => {
   });
 
   test('is named by its line, and by nothing else', async () => {
-    const file = new AuditFile(nameOf('log'), macOf);
-    await write(file, linesOf(20));
-    await file.close();
-    const lines = readFileSync(nameOf('log'), 'utf8').split('\n').slice(0, -1);
+    const { lines } = await chain(20);
     const line = (i: number, from: string, to: string) =>
       lines.with(i - 1, lines[i - 1]!.replace(from, to));
     const found = async (changed: readonly string[]) => (await verify([textOf(changed)])).problems;
@@ -157,14 +165,12 @@ describe('tampering with one line', () => {
     const { mac } = JSON.parse(lines[6]!);
     expect(await found(line(7, mac, 'A'.repeat(22)))).toEqual(['7 changed']);
     expect(await found(lines.toSpliced(6, 3))).toEqual(['7 missing']);
-    expect(await found(line(7, '"seq":7', '"seq":9').toSpliced(4, 2))).toEqual([
-      ...['5 changed', '5 missing'],
-    ]);
+    const both = await found(line(7, '"seq":7', '"seq":9').toSpliced(4, 2));
+    expect(both).toEqual(['5 changed', '5 missing']);
     expect(await found(lines.toSpliced(0, 1))).toEqual(['1 missing']);
     expect(await found(lines.toSpliced(12, 0, lines[3]!))).toEqual(['13 moved']);
-    expect(await found(lines.toSpliced(12, 0, ...lines.slice(3, 6)))).toEqual([
-      ...['13 moved', '14 moved', '15 moved'],
-    ]);
+    const repeated = await found(lines.toSpliced(12, 0, ...lines.slice(3, 6)));
+    expect(repeated).toEqual(['13 moved', '14 moved', '15 moved']);
     expect(await found(lines.toSpliced(12, 0, '{"event":"tokenize"}'))).toEqual(['13 unlinked']);
     expect(await found(['{"event":"tokenize"}', ...lines])).toEqual(['2 unlinked']);
     expect(await found(lines.with(19, lines[19]!.slice(0, -9)))).toEqual(['20 changed']);
@@ -185,12 +191,12 @@ test('a line that was cut short is one that no reader takes for a line, and noth
 describe('a chain', () => {
   test('goes on in the next file, whose first line names the last one of the file before', async () => {
     const texts: string[] = [];
-    const file = new AuditFile(nameOf('log'), macOf);
+    const file = newFile();
     for (let i = 0; i < 3; i++) {
       await write(file, linesOf(5, `f${i}`));
-      texts.push(readFileSync(nameOf('log'), 'utf8'));
+      texts.push(textNow());
       rmSync(nameOf('log'));
-      file.look();
+      file.refresh();
     }
     await file.close();
     expect((await verify(texts, [file.head])).findings).toEqual([]);
@@ -205,13 +211,13 @@ describe('a chain', () => {
   });
 
   test('names its last line in a new file that another node has begun', async () => {
-    const nodes = [new AuditFile(nameOf('log'), macOf), new AuditFile(nameOf('log'), macOf)];
+    const nodes = [newFile(), newFile()];
     const texts: string[] = [];
     for (let i = 0; i < 2; i++) {
       for (const node of nodes) await write(node, linesOf(3, `f${i}`));
-      texts.push(readFileSync(nameOf('log'), 'utf8'));
+      texts.push(textNow());
       rmSync(nameOf('log'));
-      for (const node of nodes) node.look();
+      for (const node of nodes) node.refresh();
     }
     for (const node of nodes) await node.close();
     expect((await verify(texts)).findings).toEqual([]);
@@ -222,65 +228,48 @@ describe('a chain', () => {
   });
 
   test('goes on after the file was cut to nothing', async () => {
-    const file = new AuditFile(nameOf('log'), macOf);
+    const file = newFile();
     await write(file, linesOf(5));
-    const copy = readFileSync(nameOf('log'), 'utf8');
+    const copy = textNow();
     truncateSync(nameOf('log'), 0);
     await write(file, linesOf(5));
     await file.close();
-    const rest = readFileSync(nameOf('log'), 'utf8');
+    const rest = textNow();
     expect((await verify([copy, rest])).findings).toEqual([]);
     const alone = await verify([rest]);
     expect([alone.findings, alone.earlier.length]).toEqual([[], 1]);
   });
 
   test('of the next run names the last line of the run before', async () => {
-    const before = new AuditFile(nameOf('log'), macOf);
-    await write(before, linesOf(5));
-    await before.close();
+    await chain(5);
     appendFileSync(nameOf('log'), '{"cut sho');
-    const next = new AuditFile(nameOf('log'), macOf);
-    await write(next, linesOf(5));
-    await next.close();
-    const lines = readFileSync(nameOf('log'), 'utf8').split('\n').slice(0, -1);
+    const { lines } = await chain(5);
     expect(await verify([textOf(lines)])).toMatchObject({ findings: [], incomplete: 1, lines: 10 });
     expect((await verify([textOf(lines.toSpliced(4, 1))])).problems).toEqual(['6 named']);
     expect((await verify([textOf(lines.slice(5))])).problems).toEqual(['2 named']);
   });
 
   test('that lost its last lines, or all, is seen only by a head that was noted elsewhere', async () => {
-    const file = new AuditFile(nameOf('log'), macOf);
-    await write(file, linesOf(5));
-    await file.close();
-    const lines = readFileSync(nameOf('log'), 'utf8').split('\n').slice(0, -1);
+    const { lines, head } = await chain(5);
     for (const left of [lines.slice(0, 3), []]) {
       expect((await verify([textOf(left)])).findings).toEqual([]);
-      expect((await verify([textOf(left)], [file.head])).problems).toEqual([
-        `${left.length} named`,
-      ]);
+      expect((await verify([textOf(left)], [head])).problems).toEqual([`${left.length} named`]);
     }
   });
 
   test('that is gone as a whole is seen by what another one wrote after it', async () => {
-    const [long, short] = [0, 1].map(() => new AuditFile(nameOf('log'), macOf)) as [
-      AuditFile,
-      AuditFile,
-    ];
+    const [long, short] = [newFile(), newFile()];
     await write(long, linesOf(3));
     await write(short, linesOf(4, 'b'));
     await short.close();
     await write(long, linesOf(200));
     await long.close();
-    const lines = readFileSync(nameOf('log'), 'utf8').split('\n').slice(0, -1);
+    const lines = linesNow();
     expect((await verify([textOf(lines)])).findings).toEqual([]);
     const left = lines.filter((line) => chainOf(line) !== short.head.chain);
     const { findings } = await verify([textOf(left)]);
-    expect(findings).toEqual([
-      expect.objectContaining({
-        line: 4,
-        detail: `lines 1 to 4 are missing in chain ${short.head.chain}`,
-      }),
-    ]);
+    const detail = `lines 1 to 4 are missing in chain ${short.head.chain}`;
+    expect(findings).toMatchObject([{ line: 4, detail }]);
     const named = left.map((line) => line.replace(/"other":"/, '"others":"'));
     expect((await verify([textOf(named)])).findings).not.toEqual([]);
   });
@@ -289,11 +278,11 @@ describe('a chain', () => {
     let passedMs = 0;
     const now = performance.now.bind(performance);
     vi.spyOn(performance, 'now').mockImplementation(() => now() + passedMs);
-    const nodes = [0, 1].map(() => new AuditFile(nameOf('log'), macOf));
+    const nodes = [newFile(), newFile()];
     const both = async () => {
       for (const node of nodes) await write(node, linesOf(1));
     };
-    const named = () => readFileSync(nameOf('log'), 'utf8').split('"other":"').length - 1;
+    const named = () => textNow().split('"other":"').length - 1;
     for (let i = 0; i < 10; i++) await both();
     expect(named()).toBe(2);
     passedMs = 60_000;
@@ -305,16 +294,14 @@ describe('a chain', () => {
     await both();
     for (const node of nodes) await node.close();
     expect(named()).toBe(1);
-    const { findings } = await verify([readFileSync(nameOf('log'), 'utf8')]);
+    const { findings } = await verify([textNow()]);
     expect(findings).toEqual([]);
   });
 
   test('tells lines from before apart, and those that were added to them', async () => {
     writeFileSync(nameOf('log'), textOf(['{"event":"tokenize"}', '{"event":"detokenize"}']));
-    const file = new AuditFile(nameOf('log'), macOf);
-    await write(file, linesOf(3));
-    await file.close();
-    const text = readFileSync(nameOf('log'), 'utf8');
+    await chain(3);
+    const text = textNow();
     expect(await verify([text])).toMatchObject({ findings: [], lines: 3, unlinked: 2 });
     expect((await verify([`{"event":"tokenize"}\n${text}`])).problems).toEqual(['4 unlinked']);
   });
@@ -333,7 +320,7 @@ test('unknown callers that come while others are written have their line in the 
     ...{ onHead() {}, onLost() {}, onWaiting() {}, onChange() {} },
   });
   come('1.1.1.1');
-  const text = () => (existsSync(nameOf('log')) ? readFileSync(nameOf('log'), 'utf8') : '');
+  const text = () => (existsSync(nameOf('log')) ? textNow() : '');
   await until(() => /1\.1\.1\.1.*\n.*2\.2\.2\.2/.test(text()), 'both lines');
   await log.close();
 });

@@ -40,7 +40,7 @@ export function addAdminApi(app: OpsApp, options: AdminApiOptions): void {
   const { access, document } = options;
   /** What the logs say about each request. */
   const acts = new WeakMap<IncomingMessage, Act>();
-  const underWay = { count: 0 };
+  let underWay = 0;
   app.use(
     '/admin/*',
     async (c, next) => {
@@ -66,10 +66,10 @@ export function addAdminApi(app: OpsApp, options: AdminApiOptions): void {
       act.act = operation.act;
       if (!options.isServing())
         throw refusal('overloaded', 'The service is stopping. Send the request to another node.');
-      if (underWay.count >= MAX_UNDER_WAY)
+      if (underWay >= MAX_UNDER_WAY)
         throw refusal('overloaded', `${MAX_UNDER_WAY} requests are under way. Try again.`);
-      underWay.count++;
-      return respond(options, c, operation, act).finally(() => underWay.count--);
+      underWay++;
+      return respond(options, c, operation, act).finally(() => underWay--);
     });
   }
   addSignIn(app, options);
