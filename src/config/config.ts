@@ -1,6 +1,6 @@
 import { parseEnv } from 'node:util';
 import { type DefaultLimits, LIMIT_COLUMNS, type LimitColumn } from '../client-settings.ts';
-import { OperatorError } from '../errors.ts';
+import { errorCode, OperatorError } from '../errors.ts';
 import type { KekSettings } from '../kek/source.ts';
 import { leastBudget } from '../memory.ts';
 import type {
@@ -13,7 +13,7 @@ import type {
 import { readSecret, readTrusted } from '../private-files.ts';
 import { jwtOptions, jwtProblems } from './jwt.ts';
 import { KEK_SETTINGS, kekProblems, kekSettings, namesSource, parseKekSettings } from './kek.ts';
-import { parseSettings, problemsOf, type ValuesOf } from './setting.ts';
+import { LOOPBACK, parseSettings, problemsIn, together, type ValuesOf } from './setting.ts';
 import { SERVICE_SETTINGS, SETTINGS } from './settings.ts';
 import { tracingOptions } from './tracing.ts';
 import { misspeltGuards, unknownSettings } from './unknown.ts';
@@ -48,14 +48,14 @@ function readEnvFile(): NodeJS.Dict<string> {
   try {
     return parseEnv(readTrusted('.env', 'The file .env').toString());
   } catch (error) {
-    if (error instanceof OperatorError) throw error;
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
-      throw new OperatorError(
-        `The file .env cannot be read (${(error as NodeJS.ErrnoException).code}).`,
-      );
-    }
+    if (errorCode(error) === 'ENOENT') return {};
+    throw unreadable('The file .env', error);
   }
-  return {};
+}
+
+function unreadable(name: string, error: unknown): OperatorError {
+  if (error instanceof OperatorError) return error;
+  return new OperatorError(`${name} cannot be read (${errorCode(error)}).`);
 }
 
 interface SettingInForce {
@@ -142,8 +142,7 @@ function readText(path: string, readOne: typeof readSecret): string {
   try {
     return readOne(path, name).toString();
   } catch (error) {
-    if (error instanceof OperatorError) throw error;
-    throw new OperatorError(`${name} cannot be read (${(error as NodeJS.ErrnoException).code}).`);
+    throw unreadable(name, error);
   }
 }
 
@@ -189,92 +188,53 @@ export function canSharePort(nodeVersion: string): boolean {
 
 function sharingProblems({ REUSE_PORT, HOST }: Values): string[] {
   if (!REUSE_PORT) return [];
-  return problemsOf([
-    [
+  return problemsIn({
+    [`REUSE_PORT needs Node 22.12 or newer, but this is ${process.versions.node}: install a newer Node; or unset REUSE_PORT, and give each node its own PORT behind a load balancer.`]:
       !canSharePort(process.versions.node),
-      `REUSE_PORT needs Node 22.12 or newer, but this is ${process.versions.node}: install a newer Node; or unset REUSE_PORT, and give each node its own PORT behind a load balancer.`,
-    ],
     // Node listens on one of the two addresses, and nodes that share a port need the same one.
-    [
+    'HOST is "localhost", which is two addresses: with REUSE_PORT, set it to 127.0.0.1 or ::1.':
       HOST.toLowerCase() === 'localhost',
-      'HOST is "localhost", which is two addresses: with REUSE_PORT, set it to 127.0.0.1 or ::1.',
-    ],
-  ]);
+  });
 }
 
 /** A refused setting is undefined here, and never a contradiction. */
 function contradictions(config: Values): string[] {
   const { HOST, PORT, OPS_HOST, OPS_PORT, OPS_TOKEN, MEMORY_BUDGET, BODY_LIMIT } = config;
-  const { LICENSE_FILE, LICENSE_PUBLIC_KEY_FILE } = config;
-  const { TLS_CERT_FILE, TLS_KEY_FILE, TLS_CLIENT_CA_FILE } = config;
-  return problemsOf([
-    [
+  const { TLS_CERT_FILE, TLS_CLIENT_CA_FILE } = config;
+  return problemsIn({
+    'KEK_FILE is not set: with DATABASE_URL, name the file of the key-encryption key; or set KEK_COMMAND, a command that prints it; or have KEK_FILE decrypted by a key service (docs/operating/kek.md). Make one with: openssl rand -hex 32':
       config.DATABASE_URL !== undefined && !namesSource(config),
-      'KEK_FILE is not set: with DATABASE_URL, name the file of the key-encryption key; or set KEK_COMMAND, a command that prints it; or have KEK_FILE decrypted by a key service (docs/operating/kek.md). Make one with: openssl rand -hex 32',
-    ],
-    [
-      (LICENSE_FILE === undefined) !== (LICENSE_PUBLIC_KEY_FILE === undefined),
-      'LICENSE_FILE and LICENSE_PUBLIC_KEY_FILE go together: set both or none.',
-    ],
-    [
+    ...together(config, 'LICENSE_FILE', 'LICENSE_PUBLIC_KEY_FILE'),
+    'AUDIT_REQUIRED is true, but AUDIT_LOG is not set: name the file, or stdout.':
       config.AUDIT_REQUIRED && config.AUDIT_LOG === undefined,
-      'AUDIT_REQUIRED is true, but AUDIT_LOG is not set: name the file, or stdout.',
-    ],
-    [
+    [`MEMORY_BUDGET is too small for BODY_LIMIT: set it to ${leastBudget(BODY_LIMIT)} or more, or do not set it.`]:
       MEMORY_BUDGET !== undefined && MEMORY_BUDGET < leastBudget(BODY_LIMIT),
-      `MEMORY_BUDGET is too small for BODY_LIMIT: set it to ${leastBudget(BODY_LIMIT)} or more, or do not set it.`,
-    ],
-    [
-      (TLS_CERT_FILE === undefined) !== (TLS_KEY_FILE === undefined),
-      'TLS_CERT_FILE and TLS_KEY_FILE go together: set both or none.',
-    ],
-    [
+    ...together(config, 'TLS_CERT_FILE', 'TLS_KEY_FILE'),
+    'TLS_CLIENT_CA_FILE needs TLS: set TLS_CERT_FILE and TLS_KEY_FILE, or do not set it.':
       TLS_CLIENT_CA_FILE !== undefined && TLS_CERT_FILE === undefined,
-      'TLS_CLIENT_CA_FILE needs TLS: set TLS_CERT_FILE and TLS_KEY_FILE, or do not set it.',
-    ],
-    [
+    'PORT and OPS_PORT are the same: change OPS_PORT, or set it to 0 for no ops listener.':
       Boolean(PORT) && PORT === OPS_PORT && HOST === OPS_HOST,
-      'PORT and OPS_PORT are the same: change OPS_PORT, or set it to 0 for no ops listener.',
-    ],
-    [
-      Boolean(OPS_PORT) && OPS_TOKEN === undefined && !isLoopback(OPS_HOST),
-      `OPS_HOST is "${OPS_HOST}", which other machines may reach, but OPS_TOKEN is not set: set OPS_TOKEN (make one with: openssl rand -hex 24), or OPS_HOST=127.0.0.1, or OPS_PORT=0.`,
-    ],
-  ]);
+    [`OPS_HOST is "${OPS_HOST}", which other machines may reach, but OPS_TOKEN is not set: set OPS_TOKEN (make one with: openssl rand -hex 24), or OPS_HOST=127.0.0.1, or OPS_PORT=0.`]:
+      Boolean(OPS_PORT) && OPS_TOKEN === undefined && !LOOPBACK.test(OPS_HOST),
+  });
 }
 
 function adminProblems(config: Values, refused: ReadonlyMap<string, string>): string[] {
   const { ADMIN_TOKEN, ADMIN_DATABASE_URL, OPS_HOST, OPS_PORT, OPS_TLS, OPS_TOKEN } = config;
-  return problemsOf([
-    [
+  return problemsIn({
+    'OPS_TLS is true, but there is no certificate: set TLS_CERT_FILE and TLS_KEY_FILE.':
       OPS_TLS && config.TLS_CERT_FILE === undefined,
-      'OPS_TLS is true, but there is no certificate: set TLS_CERT_FILE and TLS_KEY_FILE.',
-    ],
-    [
+    'ADMIN_TOKEN is set, but OPS_PORT is 0, and the admin API is on the ops listener: set OPS_PORT to another port, or do not set ADMIN_TOKEN.':
       ADMIN_TOKEN !== undefined && OPS_PORT === 0,
-      'ADMIN_TOKEN is set, but OPS_PORT is 0, and the admin API is on the ops listener: set OPS_PORT to another port, or do not set ADMIN_TOKEN.',
-    ],
-    [
-      ADMIN_TOKEN !== undefined && !OPS_TLS && !isLoopback(OPS_HOST),
-      `ADMIN_TOKEN is set, and OPS_HOST is "${OPS_HOST}", which other machines may reach: set OPS_TLS=true, so that nobody can read the token on its way, or OPS_HOST=127.0.0.1.`,
-    ],
-    [
+    [`ADMIN_TOKEN is set, and OPS_HOST is "${OPS_HOST}", which other machines may reach: set OPS_TLS=true, so that nobody can read the token on its way, or OPS_HOST=127.0.0.1.`]:
+      ADMIN_TOKEN !== undefined && !OPS_TLS && !LOOPBACK.test(OPS_HOST),
+    'ADMIN_TOKEN has the token of OPS_TOKEN: make another one, for example with: openssl rand -hex 24':
       ADMIN_TOKEN?.some(({ token }) => token === OPS_TOKEN) === true,
-      'ADMIN_TOKEN has the token of OPS_TOKEN: make another one, for example with: openssl rand -hex 24',
-    ],
-    [
+    'ADMIN_DATABASE_URL is for the admin API, but ADMIN_TOKEN is not set: set both, or only ADMIN_TOKEN.':
       ADMIN_DATABASE_URL !== undefined && ADMIN_TOKEN === undefined && !refused.has('ADMIN_TOKEN'),
-      'ADMIN_DATABASE_URL is for the admin API, but ADMIN_TOKEN is not set: set both, or only ADMIN_TOKEN.',
-    ],
-    [
+    'ADMIN_DATABASE_URL needs DATABASE_URL, the same database as the role of the service.':
       ADMIN_DATABASE_URL !== undefined && config.DATABASE_URL === undefined,
-      'ADMIN_DATABASE_URL needs DATABASE_URL, the same database as the role of the service.',
-    ],
-  ]);
-}
-
-function isLoopback(host: string): boolean {
-  return /^(localhost|127(\.\d{1,3}){3}|::1)$/i.test(host);
+  });
 }
 
 function vaultOptions(config: Values, environment: NodeJS.Dict<string>): VaultOptions {

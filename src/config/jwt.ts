@@ -3,9 +3,10 @@ import {
   alone,
   httpsUrl,
   matching,
-  problemsOf,
+  problemsIn,
   secret,
   setting,
+  together,
   type ValuesOf,
 } from './setting.ts';
 
@@ -50,15 +51,10 @@ type JwtValues = ValuesOf<typeof JWT_SETTINGS>;
 /** Skips contradictions of refused settings, which would seem not set. */
 export function jwtProblems(values: JwtValues, refused: ReadonlyMap<string, string>): string[] {
   if (Object.keys(JWT_SETTINGS).some((name) => refused.has(name))) return [];
-  const { JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = values;
+  const others = alone(values, ['JWT_JWKS_URL', 'JWT_TYPE'], 'JWT_ISSUER');
   return [
-    ...problemsOf([
-      [
-        (issuer === undefined) !== (audience === undefined),
-        'JWT_ISSUER and JWT_AUDIENCE go together: set both or none.',
-      ],
-    ]),
-    ...(issuer === undefined ? alone(values, ['JWT_JWKS_URL', 'JWT_TYPE'], 'JWT_ISSUER') : []),
+    ...problemsIn(together(values, 'JWT_ISSUER', 'JWT_AUDIENCE')),
+    ...(values.JWT_ISSUER === undefined ? others : []),
   ];
 }
 

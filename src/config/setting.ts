@@ -101,6 +101,17 @@ export function problemsOf(checks: readonly (readonly [isProblem: boolean, words
   return checks.filter(([isProblem]) => isProblem).map(([, words]) => words);
 }
 
+/** The names of those checks that found a problem: the problems in words. */
+export function problemsIn(checks: Readonly<Record<string, boolean>>): string[] {
+  return Object.keys(checks).filter((words) => checks[words]);
+}
+
+/** The check of two settings that need each other. */
+export function together<V extends object>(values: V, a: keyof V & string, b: keyof V & string) {
+  const words = `${a} and ${b} go together: set both or none.`;
+  return { [words]: (values[a] === undefined) !== (values[b] === undefined) };
+}
+
 /** Problems of those settings that are set although `needed` is not. */
 export function alone<V extends object>(
   values: V,
@@ -155,11 +166,14 @@ export function redisUrl(text: string): string | undefined {
   return isFit && decodable ? text : undefined;
 }
 
+/** Hosts that only this machine reaches. */
+export const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|::1)$/i;
+
 /** `https://`, or `http://` on the loopback only. No user, no password, no query. */
 export function httpsUrl(text: string): string | undefined {
   if (!URL.canParse(text)) return undefined;
   const { protocol, hostname, username, password, search, hash } = new URL(text);
-  const isLoopback = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
+  const isLoopback = LOOPBACK.test(hostname.replace(/^\[(.*)\]$/, '$1'));
   const isFit = protocol === 'https:' || (protocol === 'http:' && isLoopback);
   return isFit && username + password + search + hash === '' ? text : undefined;
 }

@@ -5,21 +5,8 @@ import { SETTINGS } from './settings.ts';
  * Starts of names that only Standin uses. Others, such as AWS_ or LOG_, are settings of other
  * programs too.
  */
-const PREFIXES = [
-  'STANDIN_',
-  'KEK_',
-  'OPS_',
-  'AUDIT_',
-  'TLS_',
-  'LICENSE_',
-  'DATABASE_',
-  'RATE_',
-  'DETOKENIZE_',
-  'UNKNOWN_TOKEN_',
-  'BOOTSTRAP_',
-  'INTERFACE_',
-  'DRAIN_',
-];
+const OURS =
+  /^(STANDIN|KEK|OPS|AUDIT|TLS|LICENSE|DATABASE|RATE|DETOKENIZE|UNKNOWN_TOKEN|BOOTSTRAP|INTERFACE|DRAIN)_/;
 /** Kubernetes and Docker set such variables for a service, for example STANDIN_PORT. */
 const SERVICE_LINK = /_(SERVICE_(HOST|PORT)|PORT)(_|$)/;
 
@@ -36,7 +23,7 @@ export function unknownSettings(environment: NodeJS.Dict<string>): string[] {
       (setting) => distance(name.toUpperCase(), setting) <= 1,
     );
     if (meant !== undefined) return [`${name} is not a setting. Did you mean ${meant}?`];
-    const isOurs = PREFIXES.some((prefix) => name.startsWith(prefix)) && !SERVICE_LINK.test(name);
+    const isOurs = OURS.test(name) && !SERVICE_LINK.test(name);
     return isOurs ? [`${name} is not a setting. List the settings with: standin config`] : [];
   });
 }

@@ -1,7 +1,15 @@
 import { METHODS } from '../public/routes.ts';
 import { type FieldContent, LIMIT_CODES, SUCCESS } from '../public/schema.ts';
 import type { DocumentSettings, Examples } from './errors.ts';
-import { errorReferences, OF_DATA, OF_LIMITS, type Response, response } from './responses.ts';
+import {
+  errorReferences,
+  type Media,
+  OF_DATA,
+  OF_LIMITS,
+  parameter,
+  type Response,
+  response,
+} from './responses.ts';
 import { ref, type Schema } from './schemas.ts';
 
 export interface Operation {
@@ -13,8 +21,8 @@ export interface Operation {
   readonly parameters?: readonly Schema[];
   readonly requestBody?: {
     readonly description: string;
-    readonly required: true;
-    readonly content: { readonly 'application/json': { schema: Schema; examples: Examples } };
+    readonly required: boolean;
+    readonly content: { readonly 'application/json': Media };
   };
   readonly responses: Readonly<Record<string, Response | { readonly $ref: string }>>;
 }
@@ -43,15 +51,11 @@ interface VaultOperation {
   readonly isLenient?: boolean;
 }
 
-const header = (name: string, description: string, example?: string): Schema => ({
-  ...{ name, in: 'header', description, schema: { type: 'string' } },
-  ...(example && { example }),
-});
-const IF_MATCH = header(
+const IF_MATCH = parameter(
   'If-Match',
   'RFC 9110. The `ETag` of `/api/v1/policy`: if another policy is in force, the answer is a 412.',
 );
-const PREFER = header(
+const PREFER = parameter(
   'Prefer',
   'RFC 7240. `handling=lenient`: unknown tokens, and values that the client may not see, stay as they were sent, and `unapplied` lists them.',
   'handling=lenient',
@@ -174,60 +178,54 @@ function answerOf(settings: DocumentSettings, { of, isLenient }: VaultOperation,
   return Object.fromEntries([first!, ...(isLenient ? [['unapplied', []] as const] : []), ...rest]);
 }
 
-function policy(settings: DocumentSettings): Operation {
-  const example = {
-    version: 3,
-    fields: [{ path: 'customer.email', kind: 'email' }],
-    elsewhere: 'refuse',
-  };
-  const shown = { fields: { summary: 'Fields', value: example } };
-  const limitCode = LIMIT_CODES[settings.INTERFACE_VERSION];
-  return {
-    ...{ operationId: 'policy', tags: ['Vault'], summary: 'The fields of the policy' },
-    description:
-      'Which strings of `data` are tokenized, and as which kind. A vault without a policy answers 404. Send the `ETag` as `If-Match` with requests that only this policy may serve.',
-    ...KEY,
-    responses: {
-      200: response('The policy in force.', 'Policy', shown, [...OF_LIMITS, 'ETag']),
-      ...errors(settings, ['bad_request', 'unauthorized', 'internal_error', limitCode]),
-    },
-  };
-}
-
-function health(settings: DocumentSettings): Operation {
-  const version = settings.INTERFACE_VERSION;
-  const example = (status: string): Examples => ({
-    [status]: {
-      summary: status,
-      value: { status, timestamp: '2026-11-21T05:38:19Z', postgres: status, version },
-    },
+/** The operations that only read. */
+function reads(settings: DocumentSettings): Record<string, Operation> {
+  const { INTERFACE_VERSION: version } = settings;
+  const field = { path: 'customer.email', kind: 'email' };
+  const policy = { version: 3, fields: [field], elsewhere: 'refuse' };
+  const shown = (name: string, value: object, summary = name): Examples => ({
+    [name]: { summary, value },
   });
+  const health = (status: string) =>
+    shown(status, { status, timestamp: '2026-11-21T05:38:19Z', postgres: status, version });
+  const badRequest = errors(settings, ['bad_request']);
   return {
-    ...{ operationId: 'health', tags: ['Health'], summary: 'Readiness' },
-    description: 'For load balancers and readiness probes. It needs no API key.',
-    security: [],
-    responses: {
-      200: response('Send requests here.', 'Healthy', example('ok')),
-      ...errors(settings, ['bad_request']),
-      503: response(
-        'Send requests elsewhere: the database does not answer, or the process is about to end.',
-        'Unhealthy',
-        example('error'),
-      ),
+    '/api/v1/policy': {
+      ...{ operationId: 'policy', tags: ['Vault'], summary: 'The fields of the policy' },
+      description:
+        'Which strings of `data` are tokenized, and as which kind. A vault without a policy answers 404. Send the `ETag` as `If-Match` with requests that only this policy may serve.',
+      ...KEY,
+      responses: {
+        200: response('The policy in force.', 'Policy', shown('fields', policy, 'Fields'), [
+          ...[...OF_LIMITS, 'ETag' as const],
+        ]),
+        ...errors(settings, ['unauthorized', 'internal_error', LIMIT_CODES[version]]),
+        ...badRequest,
+      },
     },
-  };
-}
-
-function liveness(settings: DocumentSettings): Operation {
-  const shown = { ok: { summary: 'ok', value: { status: 'ok' } } };
-  return {
-    ...{ operationId: 'live', tags: ['Health'], summary: 'Liveness' },
-    description:
-      'For liveness probes: 200 while the process runs, even without a database. It needs no API key.',
-    security: [],
-    responses: {
-      200: response('The process answers.', 'Liveness', shown),
-      ...errors(settings, ['bad_request']),
+    '/health': {
+      ...{ operationId: 'health', tags: ['Health'], summary: 'Readiness' },
+      description: 'For load balancers and readiness probes. It needs no API key.',
+      security: [],
+      responses: {
+        200: response('Send requests here.', 'Healthy', health('ok')),
+        ...badRequest,
+        503: response(
+          'Send requests elsewhere: the database does not answer, or the process is about to end.',
+          'Unhealthy',
+          health('error'),
+        ),
+      },
+    },
+    '/health/live': {
+      ...{ operationId: 'live', tags: ['Health'], summary: 'Liveness' },
+      description:
+        'For liveness probes: 200 while the process runs, even without a database. It needs no API key.',
+      security: [],
+      responses: {
+        200: response('The process answers.', 'Liveness', shown('ok', { status: 'ok' })),
+        ...badRequest,
+      },
     },
   };
 }
@@ -236,18 +234,13 @@ function liveness(settings: DocumentSettings): Operation {
 const errors = (settings: DocumentSettings, codes: readonly string[]) =>
   errorReferences(settings, [...codes, ...EVERY]);
 
-const OTHERS: Readonly<Record<string, (settings: DocumentSettings) => Operation>> = {
-  '/api/v1/policy': policy,
-  '/health': health,
-  '/health/live': liveness,
-};
-
 /** The operations of the document, one for each path of the service. */
 export function pathsOf(settings: DocumentSettings): Record<string, Record<string, Operation>> {
+  const others = reads(settings);
   return Object.fromEntries(
     Object.entries(METHODS).map(([path, methods]) => {
       const one = VAULT_OPERATIONS[path];
-      const operation = one ? vaultOperation(settings, one) : OTHERS[path]!(settings);
+      const operation = one ? vaultOperation(settings, one) : others[path]!;
       return [path, { [methods.split(',')[0]!.toLowerCase()]: operation }];
     }),
   );

@@ -1,3 +1,4 @@
+import { html } from 'hono/html';
 import type { OpenApiDocument } from './document.ts';
 import type { Operation } from './operations.ts';
 import type { Response } from './responses.ts';
@@ -11,7 +12,7 @@ export function referenceHtml({ info, servers, components, paths }: OpenApiDocum
   const links = operations.map(
     ({ path, operation }) => html`<li><a href="#${operation.operationId}">${path}</a></li>`,
   );
-  const { text } = html`<nav aria-label="Contents">
+  return String(html`<nav aria-label="Contents">
 <ul>${links}<li><a href="#schemas">Schemas</a></li></ul>
 </nav>
 <div>
@@ -37,30 +38,29 @@ ${Object.entries(components.schemas).map(
 `,
 )}
 </div>
-`;
-  return text;
+`);
 }
 
 /** The first example as a command to paste. */
 function curlOf(url: string, { requestBody: body, security }: Operation): string {
   const key = security.length === 0 ? '' : ' \\\n  -H "Authorization: Bearer $API_KEY"';
   if (body === undefined) return `curl '${url}'${key}`;
-  const [example] = Object.values(body.content['application/json'].examples);
+  const [example] = Object.values(body.content['application/json'].examples ?? {});
   return [
     `curl '${url}'${key} -H 'Content-Type: application/json' \\`,
     `  -d '${JSON.stringify(example!.value)}'`,
   ].join('\n');
 }
 
-function answerOf(status: string, { description, headers, content }: Response): Html {
+function answerOf(status: string, { description, headers, content }: Response) {
   const { schema, examples } = content['application/json'];
   const name = nameOf(String(schema.$ref));
-  const shown = Object.values(examples).map(
+  const shown = Object.values(examples ?? {}).map(
     ({ summary, value }) => html`<figure><figcaption>${summary}</figcaption>
 <pre tabindex="0">${JSON.stringify(value, null, 2)}</pre></figure>
 `,
   );
-  return html`<details${status.startsWith('2') ? html` open` : html``}>
+  return html`<details${status.startsWith('2') ? ' open' : ''}>
 <summary><strong>${status}</strong> ${inline(description)}</summary>
 <p>Schema: <a href="#${name}">${name}</a>. Headers: ${Object.keys(headers).join(', ')}.</p>
 ${shown}
@@ -70,29 +70,8 @@ ${shown}
 
 const nameOf = (reference: string): string => reference.slice(reference.lastIndexOf('/') + 1);
 
-/** Trusted HTML. All other text is escaped when it is inserted. */
-class Html {
-  readonly text: string;
-
-  constructor(text: string) {
-    this.text = text;
-  }
-}
-
-type Content = string | number | Html | readonly Html[];
-
-function html(pieces: TemplateStringsArray, ...contents: readonly Content[]): Html {
-  return new Html(pieces.reduce((text, piece, i) => text + textOf(contents[i - 1]!) + piece));
-}
-
-function textOf(content: Content): string {
-  if (content instanceof Html) return content.text;
-  if (typeof content === 'object') return content.map(({ text }) => text).join('');
-  return String(content).replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
-}
-
 /** Renders the part of CommonMark that introduction() and descriptions use. */
-function markdown(text: string): Html[] {
+function markdown(text: string): unknown[] {
   return text.split('\n\n').map((block) => {
     if (block.startsWith('## ')) return html`<h2>${inline(block.slice(3))}</h2>\n`;
     if (!block.startsWith('- ')) return html`<p>${inline(block)}</p>\n`;
@@ -102,7 +81,7 @@ function markdown(text: string): Html[] {
 }
 
 /** Renders text with `code`. */
-function inline(text: string): Html[] {
+function inline(text: string): unknown[] {
   return text
     .split('`')
     .map((piece, i) => (i % 2 === 1 ? html`<code>${piece}</code>` : html`${piece}`));

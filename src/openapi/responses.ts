@@ -2,7 +2,7 @@ import { LIMIT_NAMES, STRINGS_HEADER } from '../public/schema.ts';
 import { type DocumentSettings, type ErrorKind, type Examples, errorKinds } from './errors.ts';
 import { ref, type Schema } from './schemas.ts';
 
-interface Header {
+export interface Header {
   readonly description: string;
   readonly schema: Schema;
   readonly required?: true;
@@ -77,13 +77,20 @@ export const HEADERS = {
 
 type HeaderName = keyof typeof HEADERS;
 
+/** A body of JSON. The admin API shows no examples. */
+export interface Media {
+  readonly schema: Schema;
+  readonly examples?: Examples;
+}
+
 export interface Response {
   readonly description: string;
   readonly headers: Readonly<Record<string, Schema>>;
-  readonly content: { readonly 'application/json': { schema: Schema; examples: Examples } };
+  readonly content: { readonly 'application/json': Media };
 }
 
 const EVERY: readonly HeaderName[] = ['X-Request-Id', 'Cache-Control', 'X-Content-Type-Options'];
+export const HEADERS_OF_ALL = Object.fromEntries(EVERY.map((name) => [name, HEADERS[name]]));
 /** Headers of answers to known clients. */
 export const OF_LIMITS: readonly HeaderName[] = ['RateLimit-Policy', 'RateLimit'];
 /** Headers of answers with `data`. */
@@ -97,7 +104,7 @@ const KNOWN: readonly string[] = [
 export function response(
   description: string,
   schema: string,
-  examples: Examples,
+  examples?: Examples,
   headers: readonly HeaderName[] = [],
 ): Response {
   return {
@@ -105,9 +112,20 @@ export function response(
     headers: Object.fromEntries(
       [...EVERY, ...headers].map((name) => [name, { $ref: `#/components/headers/${name}` }]),
     ),
-    content: { 'application/json': { schema: ref(schema), examples } },
+    content: { 'application/json': { schema: ref(schema), ...(examples && { examples }) } },
   };
 }
+
+/** A text that a request has in a header or in its path. */
+export const parameter = (
+  name: string,
+  description: string,
+  example?: string,
+  place: 'header' | 'path' = 'header',
+): Schema => ({
+  ...{ name, in: place, description, ...(place === 'path' && { required: true }) },
+  ...{ schema: { type: 'string' }, ...(example !== undefined && { example }) },
+});
 
 /** One response for each kind of error. */
 export function errorResponses(settings: DocumentSettings): Record<string, Response> {

@@ -11,15 +11,39 @@ type Properties = Readonly<Record<string, Schema>>;
  */
 export const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` });
 
-const text = (description: string, more: Schema = {}) => ({ type: 'string', description, ...more });
-const whole = (description: string, minimum: number) => ({ type: 'integer', description, minimum });
-const list = (description: string, items: string) => ({
-  ...{ type: 'array', description, items: ref(items) },
+/** @param more of the schema, or an example */
+export const text = (description: string, more: Schema | string = {}): Schema => ({
+  ...{ type: 'string', description },
+  ...(typeof more === 'string' ? { examples: [more] } : more),
 });
+
+export const flag = (description: string): Schema => ({ type: 'boolean', description });
+
+export const whole = (description: string, minimum = 0): Schema => ({
+  ...{ type: 'integer', description, minimum },
+});
+
+export const time = (description: string): Schema => ({
+  ...text(description, '2026-11-22T16:30:00.000Z'),
+  format: 'date-time',
+});
+
+/** @param items a schema, or the name of one */
+export const list = (description: string, items: Schema | string): Schema => ({
+  ...{ type: 'array', description },
+  items: typeof items === 'string' ? ref(items) : items,
+});
+
+export const orNull = (schema: Schema): Schema => ({ ...schema, type: [schema.type, 'null'] });
+
 const only = (text: string): Schema => ({ type: 'string', const: text });
 
 /** An object whose fields are all required, but for those in `optional`. */
-const answer = (description: string, properties: Properties, optional: Properties = {}) => ({
+export const object = (
+  description: string,
+  properties: Properties,
+  optional: Properties = {},
+): Schema => ({
   ...{ type: 'object', description, required: Object.keys(properties) },
   properties: { ...properties, ...optional },
 });
@@ -50,12 +74,12 @@ function health(status: 'ok' | 'error', description: string) {
     postgres: text('Whether the database answers.', { enum: ['ok', 'error'] }),
     version: text('Version of the interface.'),
   };
-  return answer(description, fields);
+  return object(description, fields);
 }
 
 function errorSchema({ codes, meaning, hasMessage, isRetried }: ErrorKind): Schema {
   const code = codes.length === 1 ? only(codes[0]!) : { type: 'string', enum: codes };
-  return answer(meaning, {
+  return object(meaning, {
     error: { ...code, description: 'The code to decide on.' },
     ...(hasMessage && {
       message: text(
@@ -75,7 +99,7 @@ export function schemasOf(settings: DocumentSettings): Record<string, Schema> {
     const properties = fields.map(([name, content]) => [
       ...[name, content === 'data' ? ref(data) : CONTENT_SCHEMAS[content]],
     ]);
-    return answer(description, Object.fromEntries(properties), more);
+    return object(description, Object.fromEntries(properties), more);
   };
   const kinds = Object.values(errorKinds(settings));
   return {
@@ -83,7 +107,7 @@ export function schemasOf(settings: DocumentSettings): Record<string, Schema> {
     ...POLICY,
     Healthy: health('ok', 'This node accepts requests.'),
     Unhealthy: health('error', 'This node does not accept requests.'),
-    Liveness: answer('The process answers.', { status: only('ok') }),
+    Liveness: object('The process answers.', { status: only('ok') }),
     ...Object.fromEntries(kinds.map((kind) => [kind.name, errorSchema(kind)])),
     ...textSchemas(success),
   };
@@ -95,9 +119,9 @@ type Success = (
 
 /** The bodies of `/api/v1/tokenize`, `detokenize` and `lookup`. */
 const recordSchemas = (success: Success): Record<string, Schema> => ({
-  TokenizeRequest: answer('Values. Fields beside `data` are ignored.', { data: ref('Values') }),
+  TokenizeRequest: object('Values. Fields beside `data` are ignored.', { data: ref('Values') }),
   TokenizeAnswer: success('tokenize', 'Tokens', 'Tokens for the values.'),
-  DetokenizeRequest: answer(
+  DetokenizeRequest: object(
     'Tokens. Fields beside `data` are ignored, so you can send an answer of tokenize.',
     { data: ref('Tokens') },
   ),
@@ -107,13 +131,13 @@ const recordSchemas = (success: Success): Record<string, Schema> => ({
       'Unapplied',
     ),
   }),
-  Unapplied: answer('A place that stays as it was sent.', {
+  Unapplied: object('A place that stays as it was sent.', {
     path: text('Such as `data.customer.email`.'),
     reason: text('The token is not known, or the client may not see values of its kind.', {
       enum: ['unknown', 'forbidden'],
     }),
   }),
-  LookupRequest: answer('Values. Fields beside `data` are ignored.', { data: ref('Values') }),
+  LookupRequest: object('Values. Fields beside `data` are ignored.', { data: ref('Values') }),
   LookupAnswer: success('lookup', 'FoundTokens', 'The tokens that values have.'),
   Values: records(
     'An object: fields with names of your own. Each is a value (a string) or an array or object with values at any depth. A value stays byte for byte: also "", spaces, NUL and emoji. With a policy that names fields, only their strings are values, unless `elsewhere` says more; numbers, `true`, `false` and null stay as they are, and an array of such objects may be sent.',
@@ -127,7 +151,7 @@ const recordSchemas = (success: Success): Record<string, Schema> => ({
 });
 
 const POLICY: Record<string, Schema> = {
-  Policy: answer('What the policy in force names.', {
+  Policy: object('What the policy in force names.', {
     version: whole('Version of the policy.', 1),
     fields: list('Empty: every string is a value of the kind `text`.', 'PolicyField'),
     elsewhere: {
@@ -136,7 +160,7 @@ const POLICY: Record<string, Schema> = {
       enum: ['pass', 'refuse', 'tokenize'],
     },
   }),
-  PolicyField: answer('Strings that are tokenized.', {
+  PolicyField: object('Strings that are tokenized.', {
     path: text('Where they are in `data`: `customer.emails[*]`.'),
     kind: text('The name of their kind.'),
   }),
@@ -144,9 +168,9 @@ const POLICY: Record<string, Schema> = {
 
 /** The bodies of `/api/v1/text/...`: texts with personal data in them. */
 const textSchemas = (success: Success): Record<string, Schema> => ({
-  TokenizeTextRequest: answer('A text.', { data: ref('SpannedText') }),
+  TokenizeTextRequest: object('A text.', { data: ref('SpannedText') }),
   TokenizeTextAnswer: success('tokenize', 'SpannedText', 'The text with tokens.'),
-  DetokenizeTextRequest: answer('A text.', { data: ref('TokenizedText') }),
+  DetokenizeTextRequest: object('A text.', { data: ref('TokenizedText') }),
   DetokenizeTextAnswer: alwaysUnapplied(
     success('detokenize', 'RestoredText', 'The text with values.', {
       unapplied: list(
@@ -155,17 +179,17 @@ const textSchemas = (success: Success): Record<string, Schema> => ({
       ),
     }),
   ),
-  SpannedText: answer('A text and the places of values, or of their tokens, in it.', {
+  SpannedText: object('A text and the places of values, or of their tokens, in it.', {
     text: text('Well-formed Unicode.'),
     spans: list('They do not overlap.', 'Span'),
   }),
-  Span: answer('A place in a text.', {
+  Span: object('A place in a text.', {
     start: whole('Of its first code point.', 0),
     end: whole('Of the code point after it.', 0),
     kind: text('A kind of the policy, of shape `word` with suffix.', { minLength: 1 }),
   }),
   TokenizedText: {
-    ...answer(
+    ...object(
       'A text with tokens in it, or a piece of one.',
       { text: text('The text.') },
       {
@@ -177,7 +201,7 @@ const textSchemas = (success: Success): Record<string, Schema> => ({
     ),
     additionalProperties: false,
   },
-  RestoredText: answer(
+  RestoredText: object(
     'A text with values in the places of tokens.',
     { text: text('The text, without `rest`.') },
     {

@@ -5,36 +5,23 @@ import type { AdminToken } from '../options.ts';
 import { refusal } from './errors.ts';
 import type { OpsContext } from './web.ts';
 
-/** A secret that a caller must know. */
-class Secret {
-  readonly #digest: Buffer;
-
-  constructor(text: string) {
-    this.#digest = digestOf(text);
-  }
-
-  /** Takes constant time, so the time tells nothing about the secret. */
-  equals(text: string): boolean {
-    return timingSafeEqual(digestOf(text), this.#digest);
-  }
-}
-
 /** Digests have equal length, which timingSafeEqual requires. */
-function digestOf(text: string): Buffer {
-  return createHash('sha256').update(text).digest();
-}
+const digestOf = (secret: string): Buffer => createHash('sha256').update(secret).digest();
 
-/** Attempts of an address: a burst, then a rate. */
+/** Takes constant time, so the time tells nothing about the secret. */
+const isSecret = (text: string, digest: Buffer): boolean => timingSafeEqual(digestOf(text), digest);
+
+/** Attempts of an address: a burst, then one in this time. */
 const MAX_TRIES = 5;
-const TRIES_A_SECOND = 2;
+const TRY_MS = 500;
 /** Beyond this limit, the address whose last attempt is oldest gets a full burst again. */
 const MAX_ADDRESSES = 1_000;
 
 /** Slows an address that guesses a secret. */
 export class Tries {
   readonly #now: () => number;
-  /** By address, the latest attempt last. */
-  readonly #byAddress = new Map<string | undefined, { left: number; countedAtMs: number }>();
+  /** When each address has all its attempts again, the latest attempt last. */
+  readonly #fullAtMs = new Map<string | undefined, number>();
 
   /** @param now milliseconds of a monotonic clock */
   constructor(now: () => number = () => performance.now()) {
@@ -43,47 +30,41 @@ export class Tries {
 
   /** Counts an attempt from the address, and returns whether it is allowed. */
   take(address: string | undefined): boolean {
-    const left = this.#left(address);
-    const isAllowed = left >= 1;
-    this.#byAddress.delete(address);
-    this.#byAddress.set(address, {
-      left: isAllowed ? left - 1 : left,
-      countedAtMs: this.#now(),
-    });
-    if (this.#byAddress.size > MAX_ADDRESSES)
-      this.#byAddress.delete(this.#byAddress.keys().next().value);
+    const isAllowed = this.has(address);
+    const fullAtMs = this.#now() + this.#owedMs(address) + (isAllowed ? TRY_MS : 0);
+    this.#fullAtMs.delete(address);
+    this.#fullAtMs.set(address, fullAtMs);
+    if (this.#fullAtMs.size > MAX_ADDRESSES)
+      this.#fullAtMs.delete(this.#fullAtMs.keys().next().value);
     return isAllowed;
   }
 
   /** Whether the address has an attempt left. */
   has(address: string | undefined): boolean {
-    return this.#left(address) >= 1;
+    return this.#owedMs(address) <= (MAX_TRIES - 1) * TRY_MS;
   }
 
-  #left(address: string | undefined): number {
-    const before = this.#byAddress.get(address);
-    if (before === undefined) return MAX_TRIES;
-    const gained = ((this.#now() - before.countedAtMs) / 1000) * TRIES_A_SECOND;
-    return Math.min(MAX_TRIES, before.left + gained);
+  #owedMs(address: string | undefined): number {
+    return Math.max(0, (this.#fullAtMs.get(address) ?? 0) - this.#now());
   }
 }
 
 /** The tokens of a setting. */
 export class Tokens {
   readonly #setting: string;
-  readonly #tokens: readonly { readonly name: string; readonly secret: Secret }[];
+  readonly #tokens: readonly { readonly name: string; readonly digest: Buffer }[];
   readonly #tries = new Tries();
 
   constructor(setting: string, tokens: readonly AdminToken[]) {
     this.#setting = setting;
-    this.#tokens = tokens.map(({ name, token }) => ({ name, secret: new Secret(token) }));
+    this.#tokens = tokens.map(({ name, token }) => ({ name, digest: digestOf(token) }));
   }
 
   /** undefined: this is none of them. */
   nameOf(token: string): string | undefined {
     // All of them, so that the time tells nothing of which is right. People paste the name, too.
-    const [found] = this.#tokens.filter(({ name, secret }) =>
-      secret.equals(token.startsWith(`${name}:`) ? token.slice(name.length + 1) : token),
+    const [found] = this.#tokens.filter(({ name, digest }) =>
+      isSecret(token.startsWith(`${name}:`) ? token.slice(name.length + 1) : token, digest),
     );
     return found?.name;
   }
@@ -118,7 +99,8 @@ interface SessionOptions {
 interface Session<T> {
   readonly about: T;
   readonly endsAtMs: number;
-  readonly pageSecret: Secret;
+  /** Digest of the secret of the page. */
+  readonly digest: Buffer;
 }
 
 /** Signed-in browsers. Sessions are only in memory, so a restart signs everybody out. */
@@ -144,7 +126,7 @@ export class Sessions<T> {
     const { durationMs } = this.#options;
     const [id, secret] = [randomText(), randomText()];
     const endsAtMs = this.#now() + durationMs;
-    this.#sessions.set(id, { about, endsAtMs, pageSecret: new Secret(secret) });
+    this.#sessions.set(id, { about, endsAtMs, digest: digestOf(secret) });
     this.#setCookie(c, id, durationMs / 1000);
     return { page_secret: secret };
   }
@@ -154,7 +136,7 @@ export class Sessions<T> {
     const session = this.#sessions.get(this.#idIn(c));
     const { name } = this.#options;
     const secret = String(c.env.incoming.headers[SESSION_HEADERS[name].toLowerCase()]);
-    if (session === undefined || !session.pageSecret.equals(secret)) return undefined;
+    if (session === undefined || !isSecret(secret, session.digest)) return undefined;
     return this.#now() < session.endsAtMs ? session.about : undefined;
   }
 

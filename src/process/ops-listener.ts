@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import { failureFields } from '../observe/log.ts';
 import { Access } from '../ops/access.ts';
 import { AdminAccess } from '../ops/admin/access.ts';
-import { AdminApi, type AdminApiOptions, addAdminSignIn } from '../ops/admin/api.ts';
+import { type AdminApiOptions, addAdminApi } from '../ops/admin/api.ts';
 import { adminDocumentOf } from '../ops/admin/document.ts';
 import { CurrentState, type Facts } from '../ops/console/current-state.ts';
 import { EventStreams } from '../ops/console/events.ts';
@@ -127,8 +127,15 @@ function openAdminApi({ config, vault, keys, listener, log }: OpsListenerOptions
     clientPrefix: config.CLIENT_PREFIX,
     tokenSuffix: config.TOKEN_SUFFIX,
   };
-  const access = new AdminAccess(config.ADMIN_TOKEN, config.OPS_TLS);
-  const told: Pick<AdminApiOptions, 'onAct' | 'onStranger'> = {
+  const api: AdminApiOptions = {
+    ...{ parts, document: adminDocumentOf(config) },
+    access: new AdminAccess(config.ADMIN_TOKEN, config.OPS_TLS),
+    async idOf(named) {
+      if (isApiKeyId(named)) return named;
+      const client = await getClient(await adminVault.open(), named).catch(() => undefined);
+      return client?.client_id ?? null;
+    },
+    isServing: () => context.state.phase === 'serving',
     onAct(entry) {
       const { event: _, ...fields } = entry;
       log.info(fields, 'admin');
@@ -136,20 +143,8 @@ function openAdminApi({ config, vault, keys, listener, log }: OpsListenerOptions
     },
     onStranger: (entry) => context.audit?.recordStranger(entry),
   };
-  const api = new AdminApi({
-    ...{ access, parts, ...told, document: adminDocumentOf(config) },
-    idOf: async (named) => {
-      if (isApiKeyId(named)) return named;
-      const client = await getClient(await adminVault.open(), named).catch(() => undefined);
-      return client?.client_id ?? null;
-    },
-    isServing: () => context.state.phase === 'serving',
-  });
   return {
-    addRoutes(app: OpsApp): void {
-      api.addRoutes(app);
-      addAdminSignIn(app, { access, ...told });
-    },
+    addRoutes: (app: OpsApp) => addAdminApi(app, api),
     close: () => adminVault.close(),
   };
 }

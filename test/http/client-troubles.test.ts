@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { type Retry, Standin, StandinError, TimeoutError } from '#client';
 import { Front } from '../support/balancer.ts';
 import { FaultProxy } from '../support/fault-proxy.ts';
@@ -12,7 +12,7 @@ import {
   type Service,
   startService,
   until,
-  usualKinds,
+  usualPlace,
 } from '../support/service.ts';
 
 const values = (count: number) => Array.from({ length: count }, (_, i) => `Value no ${i}`);
@@ -55,21 +55,18 @@ test('onRetry is told of each pause', async () => {
 
 test('a call of many requests outlives connections that break again and again', async () => {
   const proxy = await FaultProxy.start(Number(new URL(service.url).port));
-  try {
-    const client = new Standin({ url: proxy.through(service.url), apiKey: service.api_key });
-    let resets = 0;
-    const resetting = setInterval(() => {
-      if (proxy.connections === 0 || resets === 5) return;
-      resets++;
-      proxy.reset();
-    }, 10);
-    const tokens = await client.tokenizeValues(values(50_000), PATIENT);
-    clearInterval(resetting);
-    expect(resets).toBeGreaterThan(0);
-    expect(await client.detokenizeValues(tokens, PATIENT)).toEqual(values(50_000));
-  } finally {
-    await proxy.stop();
-  }
+  onTestFinished(() => proxy.stop());
+  const client = new Standin({ url: proxy.through(service.url), apiKey: service.api_key });
+  let resets = 0;
+  const resetting = setInterval(() => {
+    if (proxy.connections === 0 || resets === 5) return;
+    resets++;
+    proxy.reset();
+  }, 10);
+  onTestFinished(() => clearInterval(resetting));
+  const tokens = await client.tokenizeValues(values(50_000), PATIENT);
+  expect(resets).toBeGreaterThan(0);
+  expect(await client.detokenizeValues(tokens, PATIENT)).toEqual(values(50_000));
 });
 
 test('after a machine that is gone, the next attempt finds another', async () => {
@@ -128,66 +125,47 @@ describe('where nobody answers', () => {
   });
 });
 
-describe.each(usualKinds())('a service on the %s database', (kind) => {
-  /** Tokenizes while the service is ended and started again. */
-  async function survive(env: Record<string, string>, end: (service: Service) => void) {
-    const ownPlace = await newPlace(kind);
-    const portEnv = { PORT: String(await freePort()), ...env };
-    let own = await startService(ownPlace, portEnv);
-    const { url, api_key: apiKey } = own;
-    try {
-      const client = new Standin({ url, apiKey, maxValues: 100 });
-      let isOver = false;
-      const pending = client.tokenizeValues(values(30_000), PATIENT).finally(() => {
-        isOver = true;
-      });
-      await until(() => own.output().includes('"status":200'), 'a first answer');
-      end(own);
-      await own.exit;
-      expect(isOver).toBe(false);
-      own = await startService(ownPlace, portEnv);
-      expect(await client.detokenizeValues(await pending)).toEqual(values(30_000));
-    } finally {
-      own.kill('SIGINT');
-      await own.exit;
-      ownPlace.remove();
-    }
-  }
-
-  test('killed and started again in the middle of a call: it goes on', () =>
-    survive({}, (own) => own.kill('SIGKILL')));
-
-  test('drained and started again in the middle of a call: it goes on', () =>
-    survive({ DRAIN_DELAY_MS: '0' }, (own) => own.kill('SIGTERM')));
-});
-
-test('draining: health says so', async () => {
-  const own = await startService(place, { DRAIN_DELAY_MS: '10000' });
-  const client = new Standin({ url: own.url, apiKey: service.api_key });
-  expect(await client.health()).toMatchObject({ status: 'ok', postgres: 'ok', version: '1.0.5' });
-  own.kill('SIGTERM');
-  await until(async () => (await client.health()).status === 'error', 'draining');
-  expect(await client.health()).toMatchObject({ status: 'error', postgres: 'ok' });
-  own.kill('SIGKILL');
+test.each([
+  ['killed', 'SIGKILL'],
+  ['drained', 'SIGTERM'],
+] as const)('a call goes on when the service is %s and started again', async (_, signal) => {
+  const ownPlace = await usualPlace();
+  const env = { PORT: String(await freePort()), DRAIN_DELAY_MS: '0' };
+  let own = await startService(ownPlace, env);
+  onTestFinished(async () => {
+    own.kill('SIGINT');
+    await own.exit;
+    ownPlace.remove();
+  });
+  const client = new Standin({ url: own.url, apiKey: own.api_key, maxValues: 100 });
+  let isOver = false;
+  const pending = client.tokenizeValues(values(30_000), PATIENT).finally(() => {
+    isOver = true;
+  });
+  await until(() => own.output().includes('"status":200'), 'a first answer');
+  own.kill(signal);
   await own.exit;
+  expect(isOver).toBe(false);
+  own = await startService(ownPlace, env);
+  expect(await client.detokenizeValues(await pending)).toEqual(values(30_000));
 });
 
 test.skipIf(postgresBin === undefined)('a database that is away for a while', async () => {
   const cluster = await PostgresCluster.start();
   const own = await startService(await newPlace('server', cluster.url('postgres')));
-  try {
-    const client = new Standin({ url: own.url, apiKey: own.api_key });
-    await cluster.crash();
-    const short = client.tokenize({ name: 'Ann Lee' }, { timeoutMs: 10 });
-    await expect(short).rejects.toThrow(StandinError);
-    const pending = client.tokenize({ name: 'Ann Lee' }, PATIENT);
-    await until(() => own.output().includes('"status":500'), 'a first failure');
-    expect(await client.health()).toMatchObject({ status: 'error', postgres: 'error' });
-    cluster.startAgain();
-    expect(await client.detokenize(await pending, PATIENT)).toEqual({ name: 'Ann Lee' });
-  } finally {
+  onTestFinished(async () => {
     await own.stop();
     own.place.remove();
     cluster.stop();
-  }
+  });
+  const client = new Standin({ url: own.url, apiKey: own.api_key });
+  expect(await client.health()).toMatchObject({ status: 'ok', postgres: 'ok', version: '1.0.5' });
+  await cluster.crash();
+  const short = client.tokenize({ name: 'Ann Lee' }, { timeoutMs: 10 });
+  await expect(short).rejects.toThrow(StandinError);
+  const pending = client.tokenize({ name: 'Ann Lee' }, PATIENT);
+  await until(() => own.output().includes('"status":500'), 'a first failure');
+  expect(await client.health()).toMatchObject({ status: 'error', postgres: 'error' });
+  cluster.startAgain();
+  expect(await client.detokenize(await pending, PATIENT)).toEqual({ name: 'Ann Lee' });
 });

@@ -1,5 +1,4 @@
-import { inspect } from 'node:util';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { Standin, type StandinOptions } from '#client';
 import { Front } from '../support/balancer.ts';
 import {
@@ -11,7 +10,6 @@ import {
 } from '../support/service.ts';
 
 const MANY = 50_000;
-
 let place: Place;
 let service: Service;
 let front: Front;
@@ -21,8 +19,8 @@ beforeAll(async () => {
   front = await Front.start(service.url, '/standin');
 });
 afterAll(async () => {
-  front.stop();
-  await service.stop();
+  front?.stop();
+  await service?.stop();
   place.remove();
 });
 
@@ -34,11 +32,9 @@ function standin(options: Partial<StandinOptions> = {}): Standin {
 }
 
 test('a small input is one list of its values', async () => {
-  const client = standin();
-  const tokens = await client.tokenize({ name: 'Ann Lee', more: ['Bo Ray', { name: 'Ann Lee' }] });
+  const tokens = await standin().tokenize({ name: 'Ann Lee', more: ['Bo Ray', { a: 'Ann Lee' }] });
   expect(front.bodies).toEqual(['{"data":{"values":["Ann Lee","Bo Ray"]}}']);
-  expect(tokens.more[1]).toEqual({ name: tokens.name });
-  expect(await client.health()).toMatchObject({ status: 'ok', postgres: 'ok', version: '1.0.5' });
+  expect(tokens.more[1]).toEqual({ a: tokens.name });
 });
 
 test(`${MANY} values come back in their order, with at most four requests at once`, async () => {
@@ -68,46 +64,12 @@ test('random mode: a value has one token in a call, and another in the next', as
   expect(await client.detokenizeValues([...first, ...second])).toEqual([...values, ...values]);
 });
 
-const sent = (change: (init: RequestInit) => RequestInit) => (url: string, init: RequestInit) =>
-  fetch(url, change(init));
-test.each<[string, (url: string, init: RequestInit) => Promise<Response>, string]>([
-  ['not_found', (url, init) => fetch(`${url}/x`, init), 'no such path; the paths are /api/v1/tok'],
-  ['method_not_allowed', sent((init) => ({ ...init, method: 'PUT' })), 'this path takes POST'],
-  [
-    'payload_too_large',
-    sent((init) => ({ ...init, body: 'a'.repeat(1_048_577) })),
-    'the body has more than 1048576 bytes (BODY_LIMIT); ',
-  ],
-  [
-    'unsupported_media_type',
-    sent((init) => ({ ...init, headers: { ...init.headers, 'content-type': 'a/b' } })),
-    'send one header Content-Type: application/json (UTF-8)',
-  ],
-])('%s: the error has the message of the service', async (code, send, message) => {
-  const client = standin({ fetch: send as typeof fetch });
-  const error = await client.tokenize({ a: 'Ann Lee' }).catch((one) => one);
-  expect(error).toMatchObject({
-    code,
-    attempts: 1,
-    requestId: expect.stringMatching(/^[\w-]{36}$/),
+test('the older interface: its answers are understood', async () => {
+  const { url, stop } = await startService(place, { INTERFACE_VERSION: '1.0.4' });
+  onTestFinished(stop);
+  const client = new Standin({ url, apiKey: service.api_key });
+  expect((await client.health()).version).toBe('1.0.4');
+  expect(await client.detokenize(await client.tokenize({ a: 'Ann Lee' }))).toEqual({
+    a: 'Ann Lee',
   });
-  expect(error.detail).toContain(message);
-  expect(error.message).toContain(`${error.status} ${code}: ${error.detail}`);
-  expect(inspect(error)).not.toContain('Ann Lee');
-});
-
-test('the older interface: its answers and its limits are understood', async () => {
-  const limited = await startService(place, { INTERFACE_VERSION: '1.0.4' });
-  try {
-    const { api_key: apiKey } = await createClient(place, '--rate-limit', '0.01');
-    const client = new Standin({ url: limited.url, apiKey });
-    const tokens = await client.tokenize({ a: 'Ann Lee' });
-    const error = await client.tokenize({ a: 'Ann Lee' }).catch((one) => one);
-    expect(error).toMatchObject({ name: 'LimitError', code: 'rate_limit', attempts: 1 });
-    expect(error.retryAfterMs).toBeGreaterThan(30_000);
-    expect((await client.health()).version).toBe('1.0.4');
-    expect(await client.detokenize(tokens)).toEqual({ a: 'Ann Lee' });
-  } finally {
-    await limited.stop();
-  }
 });

@@ -58,12 +58,9 @@ test('a client has a limit of its own, 0 is none, and others are not touched', a
   const slow = await createClient(service.place, '--rate-limit', '0.001');
   expect(await status(slow.api_key)).toBe(200);
   const limited = await call(service, 'tokenize', { a: 'b' }, slow.api_key);
-  expect([limited.status, limited.body]).toEqual([
-    429,
-    { error: 'user_limit', retry_after: expect.any(Number) },
-  ]);
-  expect(limited.body.retry_after).toBeGreaterThan(900);
-  expect(limited.headers.get('retry-after')).toBe(String(limited.body.retry_after));
+  const { retry_after: retryAfter } = limited.body;
+  expect([limited.status, limited.body.error, retryAfter > 900]).toEqual([429, 'user_limit', true]);
+  expect(limited.headers.get('retry-after')).toBe(String(retryAfter));
   expect(await status(service.api_key)).toBe(200);
   await command('client', 'update', slow.client_id, '--rate-limit', '0');
   await until(async () => (await status(slow.api_key)) === 200, 'the new limit');

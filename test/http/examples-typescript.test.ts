@@ -1,11 +1,11 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { cpSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { blocks, ROOT } from '../support/docs.ts';
 import { startWithPolicy } from '../support/policy.ts';
 import { endOf } from '../support/program.ts';
-import { linkClient } from '../support/recipes.ts';
+import { linkClient, start } from '../support/recipes.ts';
 import {
   createClient,
   kinds,
@@ -13,12 +13,10 @@ import {
   type Place,
   type Service,
   startService,
-  until,
 } from '../support/service.ts';
 
 const TSC = join(ROOT, 'node_modules/typescript/bin/tsc');
 const PROJECT = join(ROOT, 'build/examples');
-const children: ChildProcess[] = [];
 /** A policy that names none of their strings. */
 const POLICY = 'version: 1\nfields: { order.email: email }\nelsewhere: pass\n';
 const SURROUNDINGS: [string, boolean][] = [['', false]];
@@ -36,37 +34,22 @@ beforeAll(async () => {
   if (SURROUNDINGS.length > 1) withPolicy = await startWithPolicy(POLICY);
 });
 afterAll(async () => {
-  for (const child of children) child.kill('SIGKILL');
   await service.stop();
   await withPolicy?.stop();
   place.remove();
 });
 
-const envOf = ({ url, api_key: apiKey }: Service) => ({
-  STANDIN_URL: url,
-  STANDIN_API_KEY: apiKey,
-});
+const envOf = (isUnderPolicy: boolean, env: Record<string, string> = {}) => {
+  const { url, api_key: apiKey } = isUnderPolicy ? withPolicy! : service;
+  return { STANDIN_URL: url, STANDIN_API_KEY: apiKey, PORT: '0', ...env };
+};
+const programOf = (name: string) => join(PROJECT, `dist/${name}.js`);
 
-/** Starts an example as its reader would. */
-function start(name: string, args: string[] = [], env: Record<string, string> = {}): ChildProcess {
-  const child = spawn(process.execPath, [join(PROJECT, `dist/${name}.js`), ...args], {
-    env: { ...envOf(service), PORT: '0', ...env },
-  });
-  children.push(child);
-  return child;
-}
-
-/** Its URL, once it listens; and what it wrote. */
-async function listening(child: ChildProcess) {
-  let output = '';
-  const read = (chunk: Buffer) => {
-    output += chunk;
-  };
-  child.stdout!.on('data', read);
-  child.stderr!.on('data', read);
-  const port = () => /port: (\d+)/.exec(output)?.[1];
-  await until(() => port() !== undefined, 'it listens');
-  return { url: `http://127.0.0.1:${port()}`, output: () => output };
+/** Starts an example as its reader would. Resolves when it listens. */
+async function listening(name: string, env: Record<string, string>) {
+  const running = start([process.execPath, programOf(name)], PROJECT, env);
+  onTestFinished(() => running.stop());
+  return { ...running, url: `http://127.0.0.1:${await running.wrote(/port: (\d+)/)}` };
 }
 
 function add(url: string, customer: object): Promise<Response> {
@@ -83,15 +66,8 @@ test('the pieces of client.md compile', () => {
     return file;
   });
   expect(files.length).toBeGreaterThan(1);
-  const options = [
-    '--noEmit',
-    '--ignoreConfig',
-    '--strict',
-    '--module',
-    'nodenext',
-    '--types',
-    'node',
-  ];
+  const options = ['--noEmit', '--ignoreConfig', '--strict'];
+  options.push('--module', 'nodenext', '--types', 'node');
   execFileSync(process.execPath, [TSC, ...options, ...files], { stdio: 'inherit' });
 });
 
@@ -101,7 +77,7 @@ describe.each(['express', 'fastify'])('%s', (name) => {
   test.each(SURROUNDINGS)(
     'keeps tokens, finds by them, and restores what is needed%s',
     async (_, isOn) => {
-      const { url } = await listening(start(name, [], isOn ? envOf(withPolicy!) : {}));
+      const { url } = await listening(name, envOf(isOn));
       const added = await add(url, ann);
       expect(added.status).toBe(201);
       const { id, ...tokens } = (await added.json()) as any;
@@ -118,7 +94,7 @@ describe.each(['express', 'fastify'])('%s', (name) => {
   );
 
   test('400 for what cannot be tokenized', async () => {
-    const { url } = await listening(start(name));
+    const { url } = await listening(name, envOf(false));
     const refused = await add(url, { ...ann, name: '\ud83d' });
     expect(refused.status).toBe(400);
     expect(await refused.text()).toContain('data.name: must be well-formed Unicode');
@@ -126,34 +102,34 @@ describe.each(['express', 'fastify'])('%s', (name) => {
 
   test('503 where it is not the fault of the caller, with the time of a limit', async () => {
     const { api_key: apiKey } = await createClient(place, '--rate-limit', '0.01');
-    const limited = await listening(start(name, [], { STANDIN_API_KEY: apiKey }));
+    const limited = await listening(name, envOf(false, { STANDIN_API_KEY: apiKey }));
     expect((await add(limited.url, ann)).status).toBe(201);
     const refused = await add(limited.url, ann);
     expect(refused.status).toBe(503);
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(1);
     const unknown = { STANDIN_API_KEY: 'stk_00000000000000000000000000003W8MOK' };
-    const { url, output } = await listening(start(name, [], unknown));
+    const { url, wrote, output } = await listening(name, envOf(false, unknown));
     expect((await add(url, ann)).status).toBe(503);
-    await until(() => output().includes('UnauthorizedError'), 'it says why');
+    await wrote(/UnauthorizedError/);
     expect(output()).not.toMatch(/Ann Lee|ann@|stk_/);
   });
 });
 
 describe('script', () => {
   /** Runs it with this on its standard input. */
-  async function run(operation: string, input: string, env: Record<string, string> = {}) {
-    const child = start('script', [operation], env);
-    child.stdin!.end(input);
+  async function run(operation: string, input: string, isUnderPolicy = false) {
+    const env = { ...process.env, ...envOf(isUnderPolicy) };
+    const child = spawn(process.execPath, [programOf('script'), operation], { env });
+    child.stdin.end(input);
     return endOf(child);
   }
 
   test.each(SURROUNDINGS)('there and back%s', async (_, isOn) => {
-    const env = isOn ? envOf(withPolicy!) : {};
     const customers = [{ name: 'Ann Lee', emails: ['ann@example.com'] }, { name: 'Bo Ray' }];
-    const tokenized = await run('tokenize', JSON.stringify(customers), env);
+    const tokenized = await run('tokenize', JSON.stringify(customers), isOn);
     expect(tokenized.stderr).toBe('');
     expect(tokenized.stdout).not.toMatch(/Ann|Bo|example/);
-    const restored = await run('detokenize', tokenized.stdout, env);
+    const restored = await run('detokenize', tokenized.stdout, isOn);
     expect(JSON.parse(restored.stdout)).toEqual(customers);
     expect(restored.code).toBe(0);
   });

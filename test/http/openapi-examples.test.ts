@@ -6,13 +6,14 @@ import { MIN_CALLS } from '../../src/tokens/threads/queue-delay.ts';
 import { DocumentSchemas, operationsOf, responseOf } from '../support/docs.ts';
 import { parseAnswers, type RawAnswer, rawExchange, retryAfter, send } from '../support/http.ts';
 import { Licenser } from '../support/keys.ts';
+import { startWithOps } from '../support/ops.ts';
 import { applyPolicy } from '../support/policy.ts';
-import { freePort, PostgresCluster, postgresBin } from '../support/postgres.ts';
+import { PostgresCluster, postgresBin } from '../support/postgres.ts';
 import {
   createClient,
   newPlace,
+  type Place,
   type Service,
-  startService,
   until,
   usualPlace,
 } from '../support/service.ts';
@@ -20,18 +21,15 @@ import {
 const RECORDS = ['/api/v1/tokenize', '/api/v1/detokenize', '/api/v1/lookup'];
 const TEXTS = ['/api/v1/text/tokenize', '/api/v1/text/detokenize'];
 const VAULT = [...RECORDS, ...TEXTS];
-const DATA: Readonly<Record<string, (name: string) => string>> = {
-  [TEXTS[0]!]: (name) =>
-    `{"data":{"text":"${name}","spans":[{"start":0,"end":${name.length},"kind":"word"}]}}`,
-  [TEXTS[1]!]: (name) => `{"data":{"text":"${name.replace(/\W/, '.')}_tok"}}`,
+/** Bodies that a path accepts: with a name, and with nothing to do. */
+const bodyOf = (path: string, data: unknown, spans: unknown, text: unknown) =>
+  JSON.stringify({ data: path === TEXTS[0] ? spans : path === TEXTS[1] ? text : data });
+const good = (path: string, name = 'Ann Lee') => {
+  const spans = [{ start: 0, end: name.length, kind: 'word' }];
+  const token = `${name.replace(/\W/, '.')}_tok`;
+  return bodyOf(path, { a: name }, { text: name, spans }, { text: token });
 };
-/** A body that this path accepts. */
-const good = (path: string, name = 'Ann Lee') => DATA[path]?.(name) ?? `{"data":{"a":"${name}"}}`;
-const EMPTY: Readonly<Record<string, string>> = {
-  [TEXTS[0]!]: '{"data":{"text":"","spans":[]}}',
-  [TEXTS[1]!]: '{"data":{"text":""}}',
-};
-const empty = (path: string) => EMPTY[path] ?? '{"data":{}}';
+const empty = (path: string) => bodyOf(path, {}, { text: '', spans: [] }, { text: '' });
 const POLICY = '/api/v1/policy';
 const ALL = ['--can', 'tokenize,detokenize,lookup'];
 /** Longer than the ten seconds that the headers of a request may take, and the look every second. */
@@ -40,54 +38,51 @@ const SLOW_MS = 30_000;
 /** Every status of every operation, with every example of it, is an answer of the real service. */
 describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %s', (version) => {
   let cluster: PostgresCluster;
+  const services: Service[] = [];
   let service: Service;
   let unlicensed: Service;
   let unaudited: Service;
-  /** An API key of it. */
-  let auditless: string;
   let document: OpenApiDocument;
   let schemas: DocumentSchemas;
-  const others = new Map<string, string>();
+  const apiKeys: Record<string, string> = {};
   /** What was shown of each example, by place and name. */
   const shown = new Set<string>();
 
   beforeAll(async () => {
     cluster = await PostgresCluster.start();
-    const env = { INTERFACE_VERSION: version };
-    service = await startService(await newPlace('server', cluster.url('postgres')), {
-      ...env,
-      OPS_PORT: String(await freePort()),
-    });
-    for (const [name, ...options] of [
-      ['caller', ...ALL],
-      ['slow', ...ALL, '--rate-limit=1', '--detokenize-limit=1', '--lookup-limit=1'],
-      ['tokenizer', '--can', 'tokenize'],
-      ['detokenizer', '--can', 'detokenize'],
-    ]) {
-      others.set(name!, (await createClient(service.place, ...options)).api_key);
-    }
+    const start = async (place: Place, env: Record<string, string> = {}) => {
+      const started = await startWithOps(place, { INTERFACE_VERSION: version, ...env });
+      services.push(started);
+      return started;
+    };
+    service = await start(await newPlace('server', cluster.url('postgres')));
     // All kinds, and no field, so that records are as without a policy.
     await applyPolicy(service, 1, 'version: 1');
     const place = await usualPlace();
     const licenser = new Licenser(place.folder);
     await licenser.issue(-1);
-    unlicensed = await startService(place, { ...env, ...licenser.env });
+    unlicensed = await start(place, licenser.env);
     await applyPolicy(unlicensed, 1, 'version: 1');
-    unaudited = await startService(await usualPlace(), {
-      ...env,
-      AUDIT_LOG: '/dev/full',
-      AUDIT_REQUIRED: 'true',
-    });
-    auditless = (await createClient(unaudited.place, ...ALL)).api_key;
+    const required = { AUDIT_LOG: '/dev/full', AUDIT_REQUIRED: 'true' };
+    unaudited = await start(await usualPlace(), required);
+    const slow = ['--rate-limit=1', '--detokenize-limit=1', '--lookup-limit=1'];
+    for (const [name, on, ...options] of [
+      ['caller', service, ...ALL],
+      ['slow', service, ...ALL, ...slow],
+      ['tokenizer', service, '--can', 'tokenize'],
+      ['detokenizer', service, '--can', 'detokenize'],
+      ['auditless', unaudited, ...ALL],
+    ] as [string, Service, ...string[]][])
+      apiKeys[name] = (await createClient(on.place, ...options)).api_key;
     document = (await (await fetch(`${service.opsUrl}/openapi.json`)).json()) as OpenApiDocument;
     schemas = new DocumentSchemas(document);
   });
   afterAll(async () => {
-    for (const one of [service, unlicensed, unaudited]) {
+    for (const one of services) {
       // The database of one of them is gone: nothing to wait for.
-      one?.kill();
-      await one?.exit;
-      one?.place.remove();
+      one.kill();
+      await one.exit;
+      one.place.remove();
     }
     cluster?.stop();
   });
@@ -96,7 +91,7 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
   function expectShown(path: string, name: string, answer: RawAnswer): void {
     const [method] = Object.keys(document.paths[path]!);
     const { response, at } = responseOf(document, path, method!, String(answer.status));
-    const { examples } = response.content['application/json'];
+    const { examples = {} } = response.content['application/json'];
     const body = JSON.parse(answer.text);
     expect(withoutTime(body), path).toEqual(withoutTime(examples[name]!.value));
     expectFit(at, answer);
@@ -125,8 +120,11 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     return at.reduce((part: any, name) => part[name], document).headers;
   }
 
-  const post = (path: string, body: string, apiKey = others.get('caller'), on = service) =>
-    send(on, path, body, { authorization: `Bearer ${apiKey}` });
+  const caller = () => ({ authorization: `Bearer ${apiKeys.caller}` });
+  const ask = (path: string, body: string, apiKey = apiKeys.caller, on = service) => {
+    const [method, sent] = path === POLICY ? ['GET', undefined] : ['POST', body];
+    return send(on, path, sent, { authorization: `Bearer ${apiKey}` }, method);
+  };
   const raw = async (request: string, patienceMs?: number) => {
     const [answer] = parseAnswers(await rawExchange(service, request, patienceMs, patienceMs));
     return answer!;
@@ -134,89 +132,67 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
   const first = (path: string) =>
     `${Object.keys(document.paths[path]!)[0]!.toUpperCase()} ${path} HTTP/1.1\r\nHost: a\r\n`;
 
-  /** What brings an error about that any request can have, by its code. */
-  const ANY: Record<string, (path: string) => Promise<RawAnswer>> = {
+  /** The 429 of a request that is sent often. */
+  async function limited(ask: () => Promise<RawAnswer>): Promise<RawAnswer> {
+    let refusal: RawAnswer | undefined;
+    await until(async () => {
+      const answers = await Promise.all(Array.from({ length: 4 }, ask));
+      refusal = answers.find(({ status }) => status === 429);
+      return refusal !== undefined;
+    }, 'a 429');
+    return refusal!;
+  }
+  const limit = version === '1.0.5' ? 'user_limit' : 'rate_limit';
+  const wrong: Record<string, (path: string) => Promise<RawAnswer>> = {
+    // Of any request.
     bad_request: (path) => raw(`${first(path)}Name : a\r\n\r\n`),
     not_found: (path) => send(service, `${path}/more`, good(path)),
-    method_not_allowed: (path) => send(service, path, good(path), {}, 'PUT'),
+    only_post: (path) => send(service, path, good(path), {}, 'PUT'),
+    only_get: (path) => send(service, path, good(path), {}, 'PUT'),
     request_timeout: (path) => raw(first(path), SLOW_MS),
     expectation_failed: (path) => raw(`${first(path)}Expect: more\r\n\r\n`),
     headers_too_large: (path) => raw(`${first(path)}A: ${'a'.repeat(17_408)}\r\n\r\n`),
-  };
-  test.each(Object.keys(ANY))('%s, on every path', async (code) => {
-    await Promise.all(
-      Object.keys(document.paths).map(async (path) => {
-        const only = VAULT.includes(path) ? 'only_post' : 'only_get';
-        const name = code === 'method_not_allowed' ? only : code;
-        expectShown(path, name, await ANY[code]!(path));
-      }),
-    );
-  });
-
-  const limit = version === '1.0.5' ? 'user_limit' : 'rate_limit';
-  const OF_VAULT: Record<string, (path: string) => Promise<RawAnswer>> = {
-    no_data: (path) => post(path, '{}'),
-    no_json: (path) => post(path, '{'),
-    unauthorized: (path) => post(path, good(path), 'stk_wrong'),
+    // Of callers.
+    unauthorized: (path) => ask(path, good(path), 'stk_wrong'),
+    [limit]: (path) => limited(() => ask(path, empty(path), apiKeys.slow)),
+    no_data: (path) => ask(path, '{}'),
+    no_json: (path) => ask(path, '{'),
+    no_string: (path) => ask(path, '{"data":{"age":7}}'),
+    no_text: (path) => ask(path, '{"data":{"text":7}}'),
     precondition_failed: (path) =>
-      send(service, path, good(path), {
-        authorization: `Bearer ${others.get('caller')}`,
-        'if-match': '"another"',
-      }),
-    payload_too_large: (path) => post(path, ' '.repeat(1_048_577)),
-    unsupported_media_type: (path) => {
-      const authorization = `Bearer ${others.get('caller')}`;
-      return send(service, path, good(path), { authorization, 'content-type': 'text/plain' });
-    },
-    [limit]: async (path) => {
-      let refusal: RawAnswer | undefined;
-      await until(async () => {
-        const asked = Array.from({ length: 4 }, () => post(path, empty(path), others.get('slow')));
-        refusal = (await Promise.all(asked)).find(({ status }) => status === 429);
-        return refusal !== undefined;
-      }, 'a 429');
-      return refusal!;
-    },
-    audit: (path) => post(path, empty(path), auditless, unaudited),
+      send(service, path, good(path), { ...caller(), 'if-match': '"another"' }),
+    payload_too_large: (path) => ask(path, ' '.repeat(1_048_577)),
+    unsupported_media_type: (path) =>
+      send(service, path, good(path), { ...caller(), 'content-type': 'text/plain' }),
+    unknown_token: (path) => ask(path, '{"data":{"name":"qev mwi_tok"}}'),
+    no_tokenize: (path) => ask(path, good(path), apiKeys.detokenizer),
+    no_detokenize: (path) => ask(path, good(path), apiKeys.tokenizer),
+    no_lookup: (path) => ask(path, good(path), apiKeys.tokenizer),
+    license: (path) => ask(path, good(path), unlicensed.api_key, unlicensed),
+    audit: (path) => ask(path, empty(path), apiKeys.auditless, unaudited),
   };
-  test.each(Object.keys(OF_VAULT))('%s, of all operations', async (name) => {
-    for (const path of VAULT) expectShown(path, name, await OF_VAULT[name]!(path));
-  });
-
-  test('what only one of the operations answers', async () => {
-    const unknown = await post(VAULT[1]!, '{"data":{"name":"qev mwi_tok"}}');
-    expectShown(VAULT[1]!, 'unknown_token', unknown);
-    const { api_key: apiKey } = unlicensed;
-    const expectOnly = async (path: string, name: string, who: string) =>
-      expectShown(path, name, await post(path, good(path), others.get(who)));
-    for (const path of [RECORDS[0]!, TEXTS[0]!]) {
-      expectShown(path, 'license', await post(path, good(path), apiKey, unlicensed));
-      await expectOnly(path, 'no_tokenize', 'detokenizer');
-    }
-    for (const path of [RECORDS[1]!, TEXTS[1]!])
-      await expectOnly(path, 'no_detokenize', 'tokenizer');
-    await expectOnly(RECORDS[2]!, 'no_lookup', 'tokenizer');
-    for (const path of RECORDS)
-      expectShown(path, 'no_string', await post(path, '{"data":{"age":7}}'));
-    for (const path of TEXTS) expectShown(path, 'no_text', await post(path, '{"data":{"text":7}}'));
+  test.each(Object.keys(wrong))('%s, of each path that can have it', async (name) => {
+    const paths = said().flatMap((one) => (one.name === name ? [one.path] : []));
+    expect(paths).not.toEqual([]);
+    await Promise.all(paths.map(async (path) => expectShown(path, name, await wrong[name]!(path))));
   });
 
   test('the examples of requests get answers like those shown, there and back', async () => {
     const [tokenize, detokenize] = VAULT.map((path) => document.paths[path]!.post!);
     const examplesOf = ({ requestBody }: typeof tokenize & object) =>
-      Object.entries(requestBody!.content['application/json'].examples) as [string, Example][];
+      Object.entries(requestBody!.content['application/json'].examples!) as [string, Example][];
     const restores = new Map(examplesOf(detokenize!));
     expect(examplesOf(tokenize!).map(([name]) => name)).toEqual([...restores.keys()]);
     for (const [name, { value }] of examplesOf(tokenize!)) {
-      const answer = await post(VAULT[0]!, JSON.stringify(value));
+      const answer = await ask(VAULT[0]!, JSON.stringify(value));
       expectLike(VAULT[0]!, name, answer);
-      expectLike(VAULT[2]!, name, await post(VAULT[2]!, JSON.stringify(value)));
+      expectLike(VAULT[2]!, name, await ask(VAULT[2]!, JSON.stringify(value)));
       // The tokens of the example are those of another vault; sent as they are, they are unknown.
       const sent = JSON.parse(answer.text).data;
       const ofExample = restores.get(name)!.value as { data: unknown };
       expect(shapeOf(sent)).toEqual(shapeOf(ofExample.data));
-      expect((await post(VAULT[1]!, JSON.stringify(ofExample))).status).toBe(400);
-      const restored = await post(VAULT[1]!, JSON.stringify({ data: sent }));
+      expect((await ask(VAULT[1]!, JSON.stringify(ofExample))).status).toBe(400);
+      const restored = await ask(VAULT[1]!, JSON.stringify({ data: sent }));
       expectLike(VAULT[1]!, name, restored);
       expect(JSON.parse(restored.text).data).toEqual((value as { data: unknown }).data);
     }
@@ -225,12 +201,12 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
   test('the examples of texts get answers like those shown, there and back', async () => {
     const [tokenize, detokenize] = TEXTS;
     const ofRequest = (path: string): any =>
-      document.paths[path]!.post!.requestBody!.content['application/json'].examples.text!.value;
-    const answer = await post(tokenize!, JSON.stringify(ofRequest(tokenize!)));
+      document.paths[path]!.post!.requestBody!.content['application/json'].examples!.text!.value;
+    const answer = await ask(tokenize!, JSON.stringify(ofRequest(tokenize!)));
     expectLike(tokenize!, 'text', answer);
     const { text } = JSON.parse(answer.text).data;
     expect(shapeOf(text)).toBe(shapeOf(ofRequest(detokenize!).data.text));
-    expectLike(detokenize!, 'text', await post(detokenize!, JSON.stringify({ data: { text } })));
+    expectLike(detokenize!, 'text', await ask(detokenize!, JSON.stringify({ data: { text } })));
   });
 
   /** A success: the same names in the same order as in the example, and data of the same shape. */
@@ -238,7 +214,7 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     const { response, at } = responseOf(document, path, 'post', '200');
     expect(answer.status).toBe(200);
     expectFit(at, answer);
-    const example = response.content['application/json'].examples[name]!.value as any;
+    const example = response.content['application/json'].examples![name]!.value as any;
     const body = JSON.parse(answer.text);
     expect(Object.keys(body)).toEqual(Object.keys(example));
     expect(shapeOf(body.data)).toEqual(shapeOf(example.data));
@@ -250,8 +226,8 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     await locker.connect();
     await locker.query('begin; lock table standin.records in access exclusive mode');
     const refusals = new Map<string, RawAnswer>();
-    const ask = async (path: string, i: number) => {
-      const answer = await post(path, good(path, `Ann ${i}`));
+    const tokenize = async (path: string, i: number) => {
+      const answer = await ask(path, good(path, `Ann ${i}`));
       if (answer.status === 503) refusals.set(path, answer);
       return answer.status;
     };
@@ -262,11 +238,12 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     });
     // Each waits until it is refused or given up, so that there are always too many, however slow the machine.
     const callers = Array.from({ length: 2 * MIN_CALLS }, async (_, i) => {
-      while (!isOver) if ((await ask(VAULT[i % VAULT.length]!, i)) === 503) await retryAfter(1);
+      while (!isOver)
+        if ((await tokenize(VAULT[i % VAULT.length]!, i)) === 503) await retryAfter(1);
     });
     const late: Promise<number>[] = [];
     await until(async () => {
-      const more = VAULT.map((path, i) => ask(path, i));
+      const more = VAULT.map((path, i) => tokenize(path, i));
       late.push(...more);
       await Promise.race([...more, new Promise((resolve) => setTimeout(resolve, 50))]);
       return refusals.size === VAULT.length;
@@ -277,25 +254,16 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     for (const path of VAULT) expectShown(path, 'overloaded', refusals.get(path)!);
   });
 
-  const policy = (apiKey = others.get('caller')) =>
-    send(service, POLICY, undefined, { authorization: `Bearer ${apiKey}` }, 'GET');
+  const policy = (apiKey = apiKeys.caller) => ask(POLICY, '', apiKey);
 
   test('the policy', async () => {
-    expectShown(POLICY, 'unauthorized', await policy('stk_wrong'));
-    let refusal: RawAnswer | undefined;
-    await until(async () => {
-      const asked = Array.from({ length: 4 }, () => policy(others.get('slow')));
-      refusal = (await Promise.all(asked)).find(({ status }) => status === 429);
-      return refusal !== undefined;
-    }, 'a 429');
-    expectShown(POLICY, limit, refusal!);
     await applyPolicy(service, 2, 'version: 1\nfields: { a: text }\nelsewhere: refuse');
-    const isInForce = async () => (await policy(others.get('detokenizer'))).text.includes('"a"');
+    const isInForce = async () => (await policy(apiKeys.detokenizer)).text.includes('"a"');
     await until(isInForce, 'a policy');
     const { response, at } = responseOf(document, POLICY, 'get', '200');
     const answer = await policy();
     expectFit(at, answer);
-    const example = response.content['application/json'].examples.fields!.value;
+    const example = response.content['application/json'].examples!.fields!.value;
     expect(Object.keys(JSON.parse(answer.text))).toEqual(Object.keys(example as object));
     shown.add(`${POLICY} 200 fields`);
   });
@@ -306,7 +274,7 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     await cluster.crash();
     expectShown('/health', 'error', await get('/health'));
     expectShown('/health/live', 'ok', await get('/health/live'));
-    for (const path of VAULT) expectShown(path, 'database', await post(path, good(path)));
+    for (const path of VAULT) expectShown(path, 'database', await ask(path, good(path)));
     let failed: RawAnswer | undefined;
     await until(async () => {
       failed = await policy();
@@ -315,16 +283,18 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     expectShown(POLICY, 'database', failed!);
   });
 
-  test('nothing that the document shows is left', () => {
-    const said = operationsOf(document).flatMap(({ path, method, operation }) =>
+  const said = () =>
+    operationsOf(document).flatMap(({ path, method, operation }) =>
       Object.keys(operation.responses).flatMap((status) => {
         const { response } = responseOf(document, path, method, status);
-        return Object.entries(response.content['application/json'].examples)
+        return Object.entries(response.content['application/json'].examples ?? {})
           .filter(([, { summary }]) => isOf(summary, operation.operationId))
-          .map(([name]) => `${path} ${status} ${name}`);
+          .map(([name]) => ({ path, status, name }));
       }),
     );
-    expect([...shown].toSorted()).toEqual(said.toSorted());
+  test('nothing that the document shows is left', () => {
+    const all = said().map(({ path, status, name }) => `${path} ${status} ${name}`);
+    expect([...shown].toSorted()).toEqual(all.toSorted());
   });
 });
 

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'vitest';
-import type { AdminDocument } from '../../src/ops/admin/document.ts';
+import type { OpenApiDocument } from '../../src/openapi/document.ts';
 import { DocumentSchemas } from './docs.ts';
-import { ask } from './ops.ts';
+import { ask, bearer, JSON_TYPE } from './ops.ts';
+import { noteSecrets } from './secrecy.ts';
 import { kinds, makeRole, newPlace, type Place, runCli, runJson } from './service.ts';
 
 export const ADMIN_TOKEN = randomBytes(24).toString('hex');
@@ -23,11 +24,7 @@ export async function admin(
   body?: unknown,
   headers: Record<string, string> = {},
 ): Promise<AdminAnswer> {
-  const sent = {
-    authorization: `Bearer ${ADMIN_TOKEN}`,
-    ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-    ...headers,
-  };
+  const sent = { ...bearer(ADMIN_TOKEN), ...(body !== undefined && JSON_TYPE), ...headers };
   const text = body === undefined ? undefined : JSON.stringify(body);
   const answer = await ask(`${opsUrl}/admin/v1${path}`, method, sent, text);
   return { ...answer, body: answer.text === '' ? undefined : JSON.parse(answer.text) };
@@ -35,11 +32,11 @@ export async function admin(
 
 /** Compares requests and answers with the OpenAPI document. */
 export class AdminAgreement {
-  readonly #document: AdminDocument;
+  readonly #document: OpenApiDocument;
   readonly #schemas: DocumentSchemas;
   readonly #seen = new Set<string>();
 
-  constructor(document: AdminDocument) {
+  constructor(document: OpenApiDocument) {
     this.#document = document;
     this.#schemas = new DocumentSchemas(document);
   }
@@ -94,6 +91,7 @@ export class AdminAgreement {
  * embedded database, which has one user.
  */
 export async function adminPlace(): Promise<Place> {
+  noteSecrets(ADMIN_SETTING.split(/\w+:|,/));
   const place = await newPlace(kinds().at(-1)!);
   if (place.kind === 'embedded')
     return { ...place, env: { ...place.env, ADMIN_TOKEN: ADMIN_SETTING } };
@@ -102,10 +100,7 @@ export async function adminPlace(): Promise<Place> {
   const { code, stderr } = await runCli(granting, place);
   if (code !== 0) throw new Error(stderr);
   const first = await runJson(place, 'client', 'create', '--name', 'first');
-  const env = {
-    DATABASE_URL: service.url,
-    ADMIN_DATABASE_URL: administrator.url,
-    ADMIN_TOKEN: ADMIN_SETTING,
-  };
+  const urls = { DATABASE_URL: service.url, ADMIN_DATABASE_URL: administrator.url };
+  const env = { ...urls, ADMIN_TOKEN: ADMIN_SETTING };
   return { ...place, service: { env, client_id: first.client_id, api_key: first.api_key } };
 }

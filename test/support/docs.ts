@@ -4,7 +4,6 @@ import { fileURLToPath } from 'node:url';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import type { OpenApiDocument } from '../../src/openapi/document.ts';
-import type { AdminDocument } from '../../src/ops/admin/document.ts';
 
 export const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -91,7 +90,7 @@ export class DocumentSchemas {
     ...{ allErrors: true, strict: true, strictRequired: false, allowUnionTypes: true },
   });
 
-  constructor(document: OpenApiDocument | AdminDocument) {
+  constructor(document: OpenApiDocument) {
     formats.default(this.#ajv);
     this.#ajv.addVocabulary(['openapi', 'info', 'servers', 'tags', 'paths', 'components']);
     this.#ajv.addSchema({ $id: 'document', ...document } as object);

@@ -1,27 +1,45 @@
-import { request } from 'node:http';
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll } from 'vitest';
 import { type ConsoleState, type Sample, SESSION_HEADERS } from '#console';
 import { freePort } from './processes.ts';
+import { noteSecrets } from './secrecy.ts';
 import { type Place, type Service, startService, until, usualPlace } from './service.ts';
 
 export type OpsService = Service & { readonly opsUrl: string };
+type Headers = Readonly<Record<string, string>>;
+
+export const JSON_TYPE = { 'content-type': 'application/json' };
+export const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
 /** A service with an ops listener. */
 export async function startWithOps(
   place: Place,
   env: Record<string, string> = {},
 ): Promise<OpsService> {
+  noteSecrets(env.OPS_TOKEN);
   const service = await startService(place, { OPS_PORT: String(await freePort()), ...env });
-  return { ...service, opsUrl: service.opsUrl! };
+  return { ...service, opsUrl: service.opsUrl!.replace('0.0.0.0', '127.0.0.1') };
+}
+
+export interface ServedOps {
+  readonly service: OpsService;
+  /** Sends a request to a path of its ops listener. */
+  ask(path: string, ...more: More): Promise<OpsAnswer>;
 }
 
 /** A service with an ops listener for all tests of a file or block. */
 export function servedOps(
-  start: () => Promise<OpsService> = async () => startWithOps(await usualPlace()),
-): { readonly service: OpsService } {
-  const at = {} as { service: OpsService };
+  env: Record<string, string> | ((place: Place) => Record<string, string>) = {},
+  newPlace: () => Promise<Place> = usualPlace,
+): ServedOps {
+  const at = { ask: (path, ...more) => ask(at.service.opsUrl + path, ...more) } as {
+    service: OpsService;
+  } & ServedOps;
   beforeAll(async () => {
-    at.service = await start();
+    const place = await newPlace();
+    at.service = await startWithOps(place, typeof env === 'function' ? env(place) : env);
   });
   afterAll(async () => {
     await at.service?.stop();
@@ -36,34 +54,27 @@ export interface OpsAnswer {
   readonly text: string;
 }
 
-/** Sends a request with exactly these headers. `fetch` would not send the test's Host or Origin. */
-export function ask(
-  url: string,
-  method = 'GET',
-  headers: Record<string, string> = {},
-  body?: string | Uint8Array,
-  localAddress?: string,
-): Promise<OpsAnswer> {
-  return new Promise((resolve, reject) => {
-    const options = {
-      method,
-      headers,
-      agent: false,
-      ...(localAddress && { localAddress }),
-    } as const;
-    const sent = request(url, options, (response) => {
-      let text = '';
-      response.on('data', (chunk) => {
-        text += chunk;
-      });
-      response.on('error', reject);
-      response.on('end', () =>
-        resolve({ status: response.statusCode!, headers: response.headers, text }),
-      );
-    });
-    sent.on('error', reject);
-    sent.end(body);
-  });
+type More = [method?: string, headers?: Headers, body?: string | Uint8Array, from?: string];
+
+/**
+ * Sends a request with exactly these headers. `fetch` would not send the test's Host or Origin.
+ * @param more also the address that it is sent from: wrong tokens slow an address
+ */
+export async function ask(url: string, ...more: More): Promise<OpsAnswer> {
+  const [method = 'GET', headers = {}, body, localAddress] = more;
+  const sent = request(url, { method, headers, agent: false, localAddress });
+  // What is refused early may end the connection before all of it is sent.
+  sent.on('error', () => {}).end(body);
+  const [response] = (await once(sent, 'response')) as [IncomingMessage];
+  return {
+    ...{ status: response.statusCode!, headers: response.headers },
+    text: await text(response),
+  };
+}
+
+/** The status and, of a refusal, its code. */
+export function refusalIn({ status, text }: OpsAnswer): [status: number, code: unknown] {
+  return [status, JSON.parse(text || '{}').error];
 }
 
 /** What a browser and its page send after this answer to a sign-in. */
@@ -80,49 +91,36 @@ export async function stateOf(opsUrl: string): Promise<ConsoleState> {
 }
 
 /** A stream of events, which is read continuously. */
-export interface Watcher {
-  readonly status: number;
-  readonly events: { readonly name: string; readonly data: any }[];
-  readonly samples: () => Sample[];
-  readonly hasEnded: () => boolean;
-  /** Resolves to the next event of this name that fits. */
-  next(name: string, fits?: (data: any) => boolean): Promise<any>;
-  close(): void;
-}
+export type Watcher = Awaited<ReturnType<typeof watch>>;
 
-export async function watch(
-  opsUrl: string,
-  headers: Record<string, string> = {},
-): Promise<Watcher> {
+export async function watch(opsUrl: string, headers: Headers = {}) {
   const abort = new AbortController();
   const response = await fetch(`${opsUrl}/console/events`, { headers, signal: abort.signal });
-  const events: Watcher['events'] = [];
+  const events: { readonly name: string; readonly data: any }[] = [];
   let hasEnded = false;
-  void (async () => {
-    let text = '';
-    const decoder = new TextDecoder();
-    for await (const chunk of response.body!) {
-      text += decoder.decode(chunk, { stream: true });
-      for (let end = text.indexOf('\n\n'); end !== -1; end = text.indexOf('\n\n')) {
-        const found = /^event: (\w+)\ndata: (.*)$/.exec(text.slice(0, end));
-        if (found !== null) events.push({ name: found[1]!, data: JSON.parse(found[2]!) });
-        text = text.slice(end + 2);
+  const read = async () => {
+    let rest = '';
+    for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
+      const blocks = (rest + chunk).split('\n\n');
+      rest = blocks.pop()!;
+      for (const block of blocks) {
+        const [, name, data] = /^event: (\w+)\ndata: (.*)$/.exec(block) ?? [];
+        if (name !== undefined) events.push({ name, data: JSON.parse(data!) });
       }
     }
-  })()
+  };
+  void read()
     .catch(() => {})
     .finally(() => {
       hasEnded = true;
     });
   return {
-    status: response.status,
-    events,
+    ...{ status: response.status, events },
     hasEnded: () => hasEnded,
-    samples: () =>
-      events.flatMap(({ name, data }) =>
-        name === 'history' ? data : name === 'sample' ? [data] : [],
-      ),
-    async next(name, fits = () => true) {
+    samples: (): Sample[] =>
+      events.flatMap(({ name, data }) => (/^(history|sample)$/.test(name) ? data : [])),
+    /** Resolves to the next event of this name that fits. */
+    async next(name: string, fits: (data: any) => boolean = () => true): Promise<any> {
       const from = events.length;
       const found = () => events.slice(from).find((one) => one.name === name && fits(one.data));
       await until(() => found() !== undefined, `an event ${name}`);

@@ -94,6 +94,7 @@ public: node:crypto
 ops: node:crypto hono hono/cookie hono/etag hono/method-not-allowed
 cli: commander
 policy: yaml
+openapi: hono/html
 observe: pino prom-client
 access: jose
 shape: libphonenumber-js/min

@@ -5,36 +5,19 @@ import { countersOf } from '../../src/ops/console/counters.ts';
 import { sharesOf } from '../../src/ops/console/current-state.ts';
 import { latencyOf, Sampler, sampleBetween } from '../../src/ops/console/sampler.ts';
 
-describe('quantiles', () => {
-  test('are interpolated within a bucket, and never beyond the last bound', () => {
-    const even = [0.001, 0.002, 0.003, 0.004].map((bound, i) => [bound, (i + 1) * 25] as const);
-    expect(latencyOf([...even, [Infinity, 100]])).toEqual({ p50_ms: 2, p95_ms: 3.8, p99_ms: 3.96 });
-    expect(
-      latencyOf([
-        [0.001, 0],
-        [5, 0],
-        [Infinity, 7],
-      ]),
-    ).toEqual({
-      ...{ p50_ms: 5_000, p95_ms: 5_000, p99_ms: 5_000 },
-    });
-    expect(
-      latencyOf([
-        [0.001, 1],
-        [Infinity, 1],
-      ])?.p50_ms,
-    ).toBe(0.5);
-  });
-
-  test('of no requests are not there', () => {
-    expect(latencyOf([])).toBeNull();
-    expect(
-      latencyOf([
-        [1, 0],
-        [Infinity, 0],
-      ]),
-    ).toBeNull();
-  });
+test.each([
+  ['interpolated in a bucket', '.001:25 .002:50 .003:75 .004:100 Infinity:100', [2, 3.8, 3.96]],
+  ['never beyond the last bound', '.001:0 5:0 Infinity:7', [5_000, 5_000, 5_000]],
+  ['in the first bucket from 0', '.001:1 Infinity:1', [0.5, 0.95, 0.99]],
+  ['not there without buckets', '', null],
+  ['not there without requests', '1:0 Infinity:0', null],
+])('quantiles are %s', (_, buckets, expected) => {
+  const pairs = buckets
+    .split(' ')
+    .filter(Boolean)
+    .map((one) => one.split(':').map(Number));
+  const latency = latencyOf(pairs as [number, number][]);
+  expect(latency && [latency.p50_ms, latency.p95_ms, latency.p99_ms]).toEqual(expected);
 });
 
 describe('a sample', () => {
@@ -84,15 +67,7 @@ describe('a sample', () => {
 
   test('has values of every kind and space, by name only for the first thousand', async () => {
     const metrics = createMetrics();
-    metrics.values(
-      'tokenize',
-      3,
-      '',
-      new Map([
-        ['card', 2],
-        ['text', 1],
-      ]),
-    );
+    metrics.values('tokenize', 3, '', new Map(Object.entries({ card: 2, text: 1 })));
     for (let tenant = 0; tenant < 1_100; tenant++)
       metrics.values('tokenize', 1, `tenant${tenant}`, new Map([['card', 1]]));
     metrics.values('detokenize', 5, 'tenant7', new Map([['card', 5]]));
@@ -121,12 +96,8 @@ test.each([true, false, undefined])(
     const sampler = new Sampler(() => metrics.sampled());
     sampler.start();
     onTestFinished(() => sampler.stop());
-    await vi.waitFor(() =>
-      expect([sampler.is('areLimitsShared'), sampler.is('isDatabaseSafe')]).toEqual([
-        is ?? null,
-        is ?? null,
-      ]),
-    );
+    const said = () => [sampler.is('areLimitsShared'), sampler.is('isDatabaseSafe')];
+    await vi.waitFor(() => expect(said()).toEqual([is ?? null, is ?? null]));
   },
 );
 
@@ -159,22 +130,23 @@ test('the sampler reads again after a reading that failed, and keeps the rates o
 });
 
 describe('records of the key versions', () => {
-  const versions = (...counts: (number | null)[]) =>
-    counts.map((records, i) => ({
-      ...{ version: i + 1, created_at: '', isNewest: false, records },
-    }));
-  const shares = (records: number | null, ...counts: (number | null)[]) =>
-    sharesOf(versions(...counts), records).map((version) => version.records);
+  const shares = (records: number | null, ...counts: (number | null)[]) => {
+    const version = { version: 1, created_at: '', isNewest: false };
+    return sharesOf(
+      counts.map((one) => ({ ...version, records: one })),
+      records,
+    ).map((one) => one.records);
+  };
 
-  test('add up to the records of the vault, however they were counted', () => {
-    expect(shares(302, 500, 395)).toEqual([169, 133]);
-    expect(shares(10, 1, 1, 1)).toEqual([3, 4, 3]);
-    expect(shares(3, 3, 0)).toEqual([3, 0]);
-  });
-
-  test('are not known when one of the counts is not', () => {
-    expect(shares(null, 1, 2)).toEqual([null, null]);
-    expect(shares(5, null)).toEqual([null]);
-    expect(shares(0, 0, 0)).toEqual([0, 0]);
+  test.each([
+    [[169, 133], 302, [500, 395]],
+    [[3, 4, 3], 10, [1, 1, 1]],
+    [[3, 0], 3, [3, 0]],
+    [[0, 0], 0, [0, 0]],
+    // One of the counts is not known.
+    [[null, null], null, [1, 2]],
+    [[null], 5, [null]],
+  ])('are %j of %s, however they were counted: %j', (expected, records, counts) => {
+    expect(shares(records, ...counts)).toEqual(expected);
   });
 });

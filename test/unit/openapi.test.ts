@@ -2,94 +2,115 @@ import { describe, expect, test } from 'vitest';
 import { SETTINGS } from '../../src/config/settings.ts';
 import { CALLER_ERRORS } from '../../src/errors.ts';
 import { documentText, openApiDocument } from '../../src/openapi/document.ts';
-import { DocumentSchemas, operationsOf, readText, responseOf } from '../support/docs.ts';
+import type { Media } from '../../src/openapi/responses.ts';
+import { adminDocumentOf, adminDocumentText } from '../../src/ops/admin/document.ts';
+import { ADMIN_ERRORS } from '../../src/ops/errors.ts';
+import { DocumentSchemas, operationsOf, readText, responseOf, table } from '../support/docs.ts';
 import { isOpenApi, lint, whatGeneratorsLose } from '../support/openapi.ts';
 
-const URL_OF_DEFAULTS = `http://${SETTINGS.HOST.default}:${SETTINGS.PORT.default}`;
+const { HOST, PORT, OPS_HOST, OPS_PORT, BODY_LIMIT, VALUES_LIMIT } = SETTINGS;
 const settingsOf = (INTERFACE_VERSION: '1.0.5' | '1.0.4') => ({
-  INTERFACE_VERSION,
-  BODY_LIMIT: Number(SETTINGS.BODY_LIMIT.default),
-  VALUES_LIMIT: Number(SETTINGS.VALUES_LIMIT.default),
+  ...{ INTERFACE_VERSION, BODY_LIMIT: Number(BODY_LIMIT.default) },
+  VALUES_LIMIT: Number(VALUES_LIMIT.default),
+});
+const publicOf = (version: '1.0.5' | '1.0.4') =>
+  [settingsOf(version), `http://${HOST.default}:${PORT.default}`] as const;
+const OPS = { OPS_HOST: OPS_HOST.default, OPS_PORT: Number(OPS_PORT.default), OPS_TLS: false };
+
+const WRITTEN = {
+  'openapi.json': documentText(...publicOf('1.0.5')),
+  'admin-openapi.json': adminDocumentText(OPS),
+};
+
+test.each(Object.entries(WRITTEN))('docs/%s is the document of the defaults', (name, text) => {
+  const remedy = 'stale: the file is what `standin openapi` prints, with --admin or without';
+  expect(readText(`docs/${name}`) === text, remedy).toBe(true);
 });
 
-test('docs/openapi.json is the document of the defaults', () => {
-  const remedy = 'stale: npm run -s standin -- openapi > docs/openapi.json';
-  const isSame =
-    readText('docs/openapi.json') === documentText(settingsOf('1.0.5'), URL_OF_DEFAULTS);
-  expect(isSame, remedy).toBe(true);
-});
+describe.each([
+  ['of interface 1.0.5', openApiDocument(...publicOf('1.0.5'))],
+  ['of interface 1.0.4', openApiDocument(...publicOf('1.0.4'))],
+  ['of the admin API', adminDocumentOf(OPS)],
+])('the document %s', (of, document) => {
+  const isAdmin = of.includes('admin');
+  const text = JSON.stringify(document);
+  const schemas = new DocumentSchemas(document);
 
-describe.each(['1.0.5', '1.0.4'] as const)('the document of interface %s', (version) => {
-  const document = openApiDocument(settingsOf(version), URL_OF_DEFAULTS);
-  const text = documentText(settingsOf(version), URL_OF_DEFAULTS);
-
-  test('has nothing that a linter of OpenAPI warns of', async () => {
+  test('is OpenAPI 3.1 by its own schema, without what a linter warns of or generators of clients lose', async () => {
     expect(await lint(text)).toEqual([]);
-  });
-
-  test('is OpenAPI 3.1 by its own schema, and all of its schemas are JSON Schemas', () => {
     expect(isOpenApi(JSON.parse(text)), JSON.stringify(isOpenApi.errors)).toBe(true);
-    const schemas = new DocumentSchemas(document);
-    const names = Object.keys(document.components.schemas);
-    for (const name of names) schemas.at('components', 'schemas', name);
-    expect(names.length).toBeGreaterThan(5);
+    expect([...whatGeneratorsLose(JSON.parse(text))]).toEqual([]);
   });
 
-  test('has every status of the table of errors, and every code of this version', () => {
-    const statuses = new Set(
-      operationsOf(document).flatMap(({ operation }) => Object.keys(operation.responses)),
-    );
-    const known = Object.values(CALLER_ERRORS).map(({ status }) => String(status));
-    expect([...statuses].toSorted()).toEqual([...new Set(['200', '500', ...known])].toSorted());
-    const other = version === '1.0.5' ? 'rate_limit' : 'user_limit';
-    const codes = [...Object.keys(CALLER_ERRORS), 'internal_error'];
-    const ofSchemas = Object.values(document.components.schemas).flatMap(({ properties }) => {
+  test('has every status of its table of errors, and every code of this version', () => {
+    const responses = operationsOf(document).map(({ operation }) => operation.responses);
+    const statuses = new Set(responses.flatMap((one) => Object.keys(one)));
+    const table = isAdmin ? ADMIN_ERRORS : { ...CALLER_ERRORS, internal_error: { status: 500 } };
+    const known = Object.values(table).map(({ status }) => String(status));
+    const success = isAdmin ? ['200', '201'] : ['200'];
+    expect([...statuses].toSorted()).toEqual([...new Set([...success, ...known])].toSorted());
+    const others = { 'of interface 1.0.5': 'rate_limit', 'of interface 1.0.4': 'user_limit' };
+    const other = others[of as keyof typeof others];
+    const codes = Object.values(document.components.schemas).flatMap(({ properties }) => {
       const { error } = (properties ?? {}) as Record<string, { const?: string; enum?: string[] }>;
       return error?.enum ?? error?.const ?? [];
     });
-    expect(new Set(ofSchemas)).toEqual(new Set(codes.filter((code) => code !== other)));
-    expect(text).not.toContain(other);
+    expect(new Set(codes)).toEqual(new Set(Object.keys(table).filter((code) => code !== other)));
+    if (other !== undefined) expect(text).not.toContain(other);
   });
 
-  test('has named and complete schemas, without what generators of clients cannot read', () => {
-    const problems = (json: unknown) => [...whatGeneratorsLose(json)];
-    expect(problems(JSON.parse(text))).toEqual([]);
-    const { Values, Healthy } = document.components.schemas;
-    const inline = { 'application/json': { schema: Healthy } };
-    const canaries = [
-      { a: { $ref: '#/components/schemas/Healthy', description: 'b' } },
-      { oneOf: [Values, Healthy] },
-      { a: { type: 'object', properties: { b: { type: 'object', properties: {} } } } },
-      { content: inline },
-    ];
-    for (const canary of canaries) expect(problems(canary)).toHaveLength(1);
-  });
-
-  test('has examples in every request and response, and they fit its schemas', () => {
-    const schemas = new DocumentSchemas(document);
+  test('has schemas that are JSON Schemas, and examples that fit them', () => {
     let examples = 0;
-    const check = (at: string[], media: { examples: object }) => {
-      const isFit = schemas.at(...at, 'content', 'application/json', 'schema');
-      expect(Object.keys(media.examples), at.join()).not.toEqual([]);
-      for (const { value } of Object.values(media.examples)) {
-        expect(isFit(value), `${at}: ${JSON.stringify(isFit.errors)}`).toBe(true);
-        examples++;
-      }
+    const expectFit = (at: readonly string[], all: readonly unknown[]) => {
+      const isFit = schemas.at(...at);
+      for (const one of all)
+        expect(isFit(one), `${at}: ${JSON.stringify(isFit.errors)}`).toBe(true);
+      examples += all.length;
+    };
+    const checkSchema = (schema: any, at: readonly string[]): void => {
+      expectFit(at, schema.examples ?? []);
+      for (const [name, property] of Object.entries(schema.properties ?? {}))
+        checkSchema(property, [...at, 'properties', name]);
+      if (schema.items) checkSchema(schema.items, [...at, 'items']);
+    };
+    for (const [name, schema] of Object.entries(document.components.schemas))
+      checkSchema(schema, ['components', 'schemas', name]);
+    const checkMedia = (at: readonly string[], { examples: shown = {} }: Media) => {
+      const values = Object.values(shown).map(({ value }) => value);
+      expect(values.length > 0, at.join()).toBe(!isAdmin);
+      expectFit([...at, 'content', 'application/json', 'schema'], values);
     };
     for (const { path, method, operation } of operationsOf(document)) {
-      const body = operation.requestBody;
-      if (body) check(['paths', path, method, 'requestBody'], body.content['application/json']);
+      const body = operation.requestBody?.content['application/json'];
+      if (body) checkMedia(['paths', path, method, 'requestBody'], body);
       for (const status of Object.keys(operation.responses)) {
         const { response, at } = responseOf(document, path, method, status);
-        check(at, response.content['application/json']);
+        checkMedia(at, response.content['application/json']);
       }
     }
-    expect(examples).toBeGreaterThan(50);
+    expect(examples).toBeGreaterThan(isAdmin ? 30 : 50);
   });
 });
 
-test('the linter and the schema of OpenAPI see what is wrong', async () => {
-  const document = JSON.parse(documentText(settingsOf('1.0.5'), URL_OF_DEFAULTS));
+test('the page of the admin API has the errors that only it has', () => {
+  const own = Object.entries(ADMIN_ERRORS).filter(
+    ([code]) => !(code in CALLER_ERRORS) && code !== 'internal_error',
+  );
+  expect(table('docs/operating/admin-api.md', ['Status', '`error`', 'When'])).toEqual(
+    own.map(([code, { status, when }]) => [String(status), code, when]),
+  );
+});
+
+test('the checks of a document see what is wrong', async () => {
+  const document = JSON.parse(documentText(...publicOf('1.0.5')));
+  const { Values, Healthy } = document.components.schemas;
+  for (const canary of [
+    { a: { $ref: '#/components/schemas/Healthy', description: 'b' } },
+    { oneOf: [Values, Healthy] },
+    { a: { type: 'object', properties: { b: { type: 'object', properties: {} } } } },
+    { content: { 'application/json': { schema: Healthy } } },
+  ])
+    expect([...whatGeneratorsLose(canary)]).toHaveLength(1);
   document.paths['/health'].get.operationId = 'tokenize';
   document.components.schemas.Unused = { type: 'object' };
   const problems = (await lint(JSON.stringify(document))).join('\n');

@@ -32,6 +32,6 @@ test('the page escapes every text of the document', () => {
       written.replaceAll('http://127.0.0.1:8080', () => JSON.stringify(hostile).slice(1, -1)),
     ),
   );
-  expect(page).toContain('http://a/&#34;&#62;&#60;script&#62;&#38;&#39;');
+  expect(page).toContain('http://a/&quot;&gt;&lt;script&gt;&amp;&#39;');
   expect(page).not.toContain('<script>');
 });

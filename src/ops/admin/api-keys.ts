@@ -1,5 +1,5 @@
 import { getApiKey, issueApiKey, listApiKeys, revokeApiKey } from '../../access/clients.ts';
-import { ref, type Schema } from '../../openapi/schemas.ts';
+import * as schemas from '../../openapi/schemas.ts';
 import {
   type AdminOperation,
   type AdminParts,
@@ -8,12 +8,11 @@ import {
   type Field,
   reading,
 } from './operation.ts';
-import { list, orNull, response, text, time } from './schemas.ts';
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/;
 
 const expiry: Field<Date | null> = {
-  schema: orNull(time('A time in the future; null or missing: never.')),
+  schema: schemas.orNull(schemas.time('A time in the future; null or missing: never.')),
   accepts: 'a time in the future, such as 2030-01-31T12:00:00Z, or null',
   read: (json) => {
     if (json === null) return null;
@@ -26,22 +25,24 @@ const LIFE = {
   fields: { expires_at: expiry },
 };
 
-const API_KEY: Readonly<Record<string, Schema>> = {
-  api_key_id: text('Names the API key. It gives no access.', 'key_e925c2c4d683'),
-  client_id: text('The client that it belongs to.', 'standin_4907e74b8c583784ff4253cc'),
-  created_at: time('When it was issued.'),
-  expires_at: orNull(time('When it ends; null: never.')),
-  revoked_at: orNull(time('When it was revoked; null: it was not.')),
-  last_used_at: orNull(time('The last use, to the minute; null: none is known.')),
+const API_KEY: Readonly<Record<string, schemas.Schema>> = {
+  api_key_id: schemas.text('Names the API key. It gives no access.', 'key_e925c2c4d683'),
+  client_id: schemas.text('The client that it belongs to.', 'standin_4907e74b8c583784ff4253cc'),
+  created_at: schemas.time('When it was issued.'),
+  expires_at: schemas.orNull(schemas.time('When it ends; null: never.')),
+  revoked_at: schemas.orNull(schemas.time('When it was revoked; null: it was not.')),
+  last_used_at: schemas.orNull(schemas.time('The last use, to the minute; null: none is known.')),
 };
 
-export const API_KEY_SCHEMAS: Readonly<Record<string, Schema>> = {
-  ApiKey: response('An API key, without its text.', API_KEY),
-  ApiKeyList: response('API keys.', { api_keys: list('The oldest first.', ref('ApiKey')) }),
-  IssuedApiKey: response('An API key with its text, which no other response has.', {
+export const API_KEY_SCHEMAS: Readonly<Record<string, schemas.Schema>> = {
+  ApiKey: schemas.object('An API key, without its text.', API_KEY),
+  ApiKeyList: schemas.object('API keys.', {
+    api_keys: schemas.list('The oldest first.', 'ApiKey'),
+  }),
+  IssuedApiKey: schemas.object('An API key with its text, which no other response has.', {
     ...API_KEY,
     api_key: {
-      ...text('The API key.', 'stk_0123456789ABCDEFGHIJKLMNOPQR1KnaxG'),
+      ...schemas.text('The API key.', 'stk_0123456789ABCDEFGHIJKLMNOPQR1KnaxG'),
       pattern: '^stk_[0-9A-Za-z]{34}$',
     },
   }),

@@ -4,13 +4,14 @@ import { ADMIN_PATHS, type AdminSessionShown, type SignedIn, type TicketShown } 
 import type { AdminEntry } from '../../audit/audit-log.ts';
 import type { StrangerEntry } from '../../audit/unknown-callers.ts';
 import { errorOfChange } from '../../errors.ts';
+import type { OpenApiDocument } from '../../openapi/document.ts';
 import { parseObject } from '../../public/body/data.ts';
 import { refusal, refusalOf } from '../errors.ts';
 import { notAllowed } from '../server.ts';
 import { isReading, type OpsApp, type OpsContext, readJson, readToken } from '../web.ts';
 import type { AdminAccess } from './access.ts';
-import { ADMIN_OPERATIONS, ADMIN_PATH, type AdminDocument } from './document.ts';
-import { type AdminOperation, type AdminParts, type AdminResponse, readBody } from './operation.ts';
+import { ADMIN_OPERATIONS, ADMIN_PATH } from './document.ts';
+import { type AdminOperation, type AdminParts, readBody } from './operation.ts';
 
 const MAX_BODY_BYTES = 1_048_576;
 const MAX_UNDER_WAY = 20;
@@ -21,7 +22,7 @@ const DONE_WITHOUT_LINE =
 export interface AdminApiOptions {
   readonly access: AdminAccess;
   readonly parts: AdminParts;
-  readonly document: AdminDocument;
+  readonly document: OpenApiDocument;
   /** The id of what a path names; null: there is none. */
   readonly idOf: (named: string) => Promise<string | null>;
   /** false: the process is about to end. */
@@ -34,89 +35,78 @@ export interface AdminApiOptions {
   readonly onStranger: (entry: StrangerEntry) => void;
 }
 
-/** The admin API. */
-export class AdminApi {
-  readonly #options: AdminApiOptions;
+/** Adds the routes of the admin API, and those by which administrators sign in to the console. */
+export function addAdminApi(app: OpsApp, options: AdminApiOptions): void {
+  const { access, document } = options;
   /** What the logs say about each request. */
-  readonly #acts = new WeakMap<IncomingMessage, Act>();
-  #underWay = 0;
-
-  constructor(options: AdminApiOptions) {
-    this.#options = options;
-  }
-
-  addRoutes(app: OpsApp): void {
-    const { document } = this.#options;
-    app.use('/admin/*', (c, next) => this.#audited(c, next), notAllowed(app));
-    app.get(`${ADMIN_PATH}/openapi.json`, (c) => {
-      this.#acts.get(c.env.incoming)!.act = 'openapi';
-      return c.json(document);
-    });
-    for (const operation of ADMIN_OPERATIONS) {
-      const path = ADMIN_PATH + operation.path.replaceAll(/\{(\w+)\}/g, ':$1');
-      app.on(operation.method.toUpperCase(), path, (c) => this.#respond(c, operation));
-    }
-  }
-
-  /** Writes the lines about a request of a known administrator. */
-  async #audited(c: OpsContext, next: () => Promise<void>): Promise<void> {
-    const { incoming, outgoing } = c.env;
-    const requestId = randomUUID();
-    outgoing.setHeader('X-Request-Id', requestId);
-    const act = actOf(this.#options, incoming, requestId, this.#adminOf(c));
-    this.#acts.set(incoming, act);
-    await next();
-    const refused = c.error && refusalOf(c.error);
-    const outcome = c.res.ok ? 'success' : (refused?.code ?? 'not_found');
-    const written = act.tell(outcome, c.res.status);
-    // What failed has no need to be on the disk first.
-    if (outcome !== 'success') return void written?.catch(() => {});
-    await written?.catch((error) => {
-      throw isReading(incoming) ? error : refusal('internal_error', DONE_WITHOUT_LINE);
+  const acts = new WeakMap<IncomingMessage, Act>();
+  let underWay = 0;
+  app.use(
+    '/admin/*',
+    async (c, next) => {
+      const { incoming, outgoing } = c.env;
+      const requestId = randomUUID();
+      outgoing.setHeader('X-Request-Id', requestId);
+      const admin = knownBy(options, incoming, () => access.nameOf(c));
+      const act = actOf(options, incoming, requestId, admin);
+      acts.set(incoming, act);
+      await next();
+      await end(c, act);
+    },
+    notAllowed(app),
+  );
+  app.get(`${ADMIN_PATH}/openapi.json`, (c) => {
+    acts.get(c.env.incoming)!.act = 'openapi';
+    return c.json(document);
+  });
+  for (const operation of ADMIN_OPERATIONS) {
+    const path = ADMIN_PATH + operation.path.replaceAll(/\{(\w+)\}/g, ':$1');
+    app.on(operation.method.toUpperCase(), path, async (c) => {
+      const act = acts.get(c.env.incoming)!;
+      act.act = operation.act;
+      if (!options.isServing())
+        throw refusal('overloaded', 'The service is stopping. Send the request to another node.');
+      if (underWay >= MAX_UNDER_WAY)
+        throw refusal('overloaded', `${MAX_UNDER_WAY} requests are under way. Try again.`);
+      underWay++;
+      return respond(options, c, operation, act).finally(() => underWay--);
     });
   }
+  addSignIn(app, options);
+}
 
-  #adminOf(c: OpsContext): string {
-    const { access, onStranger } = this.#options;
-    return telling(c.env.incoming, onStranger, () => access.nameOf(c));
-  }
+/** Writes the last line about a request. */
+async function end(c: OpsContext, act: Act): Promise<void> {
+  const refused = c.error && refusalOf(c.error);
+  const outcome = c.res.ok ? 'success' : (refused?.code ?? 'not_found');
+  const written = act.record(outcome, c.res.status);
+  // What failed has no need to be on the disk first.
+  if (outcome !== 'success') return void written?.catch(() => {});
+  await written?.catch((error) => {
+    throw isReading(c.env.incoming) ? error : refusal('internal_error', DONE_WITHOUT_LINE);
+  });
+}
 
-  async #respond(c: OpsContext, operation: AdminOperation): Promise<Response> {
-    const { isServing, idOf } = this.#options;
-    const act = this.#acts.get(c.env.incoming)!;
-    act.act = operation.act;
-    if (!isServing())
-      throw refusal('overloaded', 'The service is stopping. Send the request to another node.');
-    if (this.#underWay >= MAX_UNDER_WAY)
-      throw refusal('overloaded', `${MAX_UNDER_WAY} requests are under way. Try again.`);
-    this.#underWay++;
-    try {
-      const named = namedBy(c);
-      if (named !== '') act.target = await idOf(named);
-      const response = await this.#run(c, operation, named, act);
-      const { status = 200, body, etag, target = act.target, values } = response;
-      Object.assign(act, { target, values });
-      if (etag !== undefined) c.header('ETag', etag);
-      return c.json(body as object, status);
-    } finally {
-      this.#underWay--;
-    }
-  }
-
-  async #run(
-    { env: { incoming } }: OpsContext,
-    operation: AdminOperation,
-    named: string,
-    act: Act,
-  ): Promise<AdminResponse> {
-    // Nothing changes without a line, even if the line about its end cannot be written.
-    if (!isReading(incoming)) await act.tell('attempt');
-    const body = operation.body ? readBody(await jsonOf(incoming), operation.body) : {};
-    const call = { named, headers: incoming.headers, body };
-    return operation.run(this.#options.parts, call).catch((error) => {
-      throw operation.changesNothing ? error : errorOfChange(error);
-    });
-  }
+async function respond(
+  { idOf, parts }: AdminApiOptions,
+  c: OpsContext,
+  operation: AdminOperation,
+  act: Act,
+): Promise<Response> {
+  const { incoming } = c.env;
+  const named = namedBy(c);
+  if (named !== '') act.target = await idOf(named);
+  // Nothing changes without a line, even if the line about its end cannot be written.
+  if (!isReading(incoming)) await act.record('attempt');
+  const body = operation.body ? readBody(await jsonOf(incoming), operation.body) : {};
+  const call = { named, headers: incoming.headers, body };
+  const response = await operation.run(parts, call).catch((error) => {
+    throw operation.changesNothing ? error : errorOfChange(error);
+  });
+  const { status = 200, body: json, etag, target = act.target, values } = response;
+  Object.assign(act, { target, values });
+  if (etag !== undefined) c.header('ETag', etag);
+  return c.json(json as object, status);
 }
 
 /** What the logs say about a request. */
@@ -125,7 +115,7 @@ interface Act {
   /** Never the text of a path: it could be a value or a token. */
   target: string | null;
   values: number | undefined;
-  tell(outcome: string, status?: number): Promise<void> | undefined;
+  record(outcome: string, status?: number): Promise<void> | undefined;
 }
 
 function actOf(
@@ -136,7 +126,7 @@ function actOf(
 ): Act {
   return {
     ...{ act: 'none', target: null, values: undefined },
-    tell(outcome, status) {
+    record(outcome, status) {
       const { act, target, values } = this;
       return onAct({
         ...{ event: 'admin', act, target, outcome, status, request_id: requestId, admin, values },
@@ -162,10 +152,12 @@ async function jsonOf(request: IncomingMessage) {
   return parseObject(await readJson(request, MAX_BODY_BYTES), 'a JSON object').json;
 }
 
-type OnStranger = AdminApiOptions['onStranger'];
-
-/** Tells of a caller who gets no access. */
-function telling<T>({ socket }: IncomingMessage, onStranger: OnStranger, check: () => T): T {
+/** What `check` returns. Notifies of a caller who gets no access. */
+function knownBy<T>(
+  { onStranger }: AdminApiOptions,
+  { socket }: IncomingMessage,
+  check: () => T,
+): T {
   try {
     return check();
   } catch (error) {
@@ -176,12 +168,8 @@ function telling<T>({ socket }: IncomingMessage, onStranger: OnStranger, check: 
   }
 }
 
-/** The routes by which administrators sign in to the console. */
-export function addAdminSignIn(
-  app: OpsApp,
-  options: Pick<AdminApiOptions, 'access' | 'onAct' | 'onStranger'>,
-): void {
-  const { access, onStranger } = options;
+function addSignIn(app: OpsApp, options: AdminApiOptions): void {
+  const { access } = options;
   app.get(ADMIN_PATHS.session, (c) => {
     const name = access.sessions.find(c)?.name ?? null;
     return c.json({ name } satisfies AdminSessionShown);
@@ -190,10 +178,10 @@ export function addAdminSignIn(
     const { incoming } = c.env;
     const token = await readToken(c, 'Send {"token": "..."} with a token of ADMIN_TOKEN.');
     const address = incoming.socket.remoteAddress;
-    const name = telling(incoming, onStranger, () => access.tokens.check(token, address));
+    const name = knownBy(options, incoming, () => access.tokens.check(token, address));
     const act = actOf(options, incoming, randomUUID(), name);
     act.act = 'session.begin';
-    await act.tell('success', 200);
+    await act.record('success', 200);
     return c.json({ name, ...access.begin(c, name) } satisfies AdminSessionShown & SignedIn);
   });
   app.delete(ADMIN_PATHS.session, (c) => {

@@ -7,7 +7,7 @@ import {
 } from '../../access/clients.ts';
 import { CLIENT_SETTINGS, type Client, DEFAULT_SETTINGS } from '../../client-settings.ts';
 import { Conflict, NotFound } from '../../errors.ts';
-import { ref, type Schema } from '../../openapi/schemas.ts';
+import * as schemas from '../../openapi/schemas.ts';
 import { invalid } from '../../public/body/data.ts';
 import { type Durable, restate } from '../../types.ts';
 import type { Vault } from '../../vault/vault.ts';
@@ -22,25 +22,22 @@ import {
   flag,
   reading,
 } from './operation.ts';
-import * as schemas from './schemas.ts';
 
 /** What a request can set. */
 const FIELDS = { ...CLIENT_SETTINGS, disabled: flag('Its API keys are refused.') };
 
+const CREATED = schemas.time('When it was made.');
+const DISABLED = schemas.orNull(schemas.time('When it was disabled; null: it is not.'));
+const USED = schemas.time('The last use of its API keys, to the minute; null: none is known.');
+const readOnly = (schema: schemas.Schema): schemas.Schema => ({ ...schema, readOnly: true });
 /** Of responses: a body that is one may have them. */
 const FACTS = {
-  client_id: schemas.readOnly(
+  client_id: readOnly(
     schemas.text('Names the client for good.', 'standin_4907e74b8c583784ff4253cc'),
   ),
-  created_at: schemas.readOnly(schemas.time('When it was made.')),
-  disabled_at: schemas.readOnly(
-    schemas.orNull(schemas.time('When it was disabled; null: it is not.')),
-  ),
-  last_used_at: schemas.readOnly(
-    schemas.orNull(
-      schemas.time('The last use of its API keys, to the minute; null: none is known.'),
-    ),
-  ),
+  created_at: readOnly(CREATED),
+  disabled_at: readOnly(DISABLED),
+  last_used_at: readOnly(schemas.orNull(USED)),
 };
 
 const BODY = {
@@ -49,15 +46,15 @@ const BODY = {
 };
 type ClientCall = AdminCall<typeof FIELDS>;
 
-export const CLIENT_SCHEMAS: Readonly<Record<string, Schema>> = {
+export const CLIENT_SCHEMAS: Readonly<Record<string, schemas.Schema>> = {
   // Not `Client`, and no name that is that of its field in small letters: clients made for Python
   // and Go have such names themselves.
-  ClientDetails: schemas.response('A client: an application that may call.', {
+  ClientDetails: schemas.object('A client: an application that may call.', {
     ...Object.fromEntries(Object.entries(FIELDS).map(([name, { schema }]) => [name, schema])),
     ...FACTS,
   }),
-  ClientList: schemas.response('All clients.', {
-    clients: schemas.list('The oldest first.', ref('ClientDetails')),
+  ClientList: schemas.object('All clients.', {
+    clients: schemas.list('The oldest first.', 'ClientDetails'),
   }),
 };
 

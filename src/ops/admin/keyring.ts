@@ -1,26 +1,27 @@
 import { kekSourceOf } from '../../kek/kek-source.ts';
-import { ref, type Schema } from '../../openapi/schemas.ts';
+import * as schemas from '../../openapi/schemas.ts';
 import { keyStatus, rotateKey } from '../../vault/key-lifecycle.ts';
 import { checkMatch } from './etags.ts';
 import { type AdminOperation, changing, reading } from './operation.ts';
 import { IN_FORCE_S } from './policies.ts';
-import { count, flag, list, orNull, response, text, time } from './schemas.ts';
 
-export const KEY_SCHEMAS: Readonly<Record<string, Schema>> = {
-  Key: response('A key of the vault.', {
-    purpose: text('What it does; `dek` seals records.', 'dek'),
-    version: count('Of this purpose.'),
-    kek_id: text('The KEK that wraps it.', '1f0c2b7a'),
-    created_at: time('When it was made.'),
-    is_primary: flag('It seals new records.'),
-    records: orNull(count('Records that need it; null: not a DEK.')),
-    is_estimate: flag('`records` is an estimate.'),
-    closed_at: orNull(time('Since when no record is sealed with it; null: it is open.')),
+export const KEY_SCHEMAS: Readonly<Record<string, schemas.Schema>> = {
+  Key: schemas.object('A key of the vault.', {
+    purpose: schemas.text('What it does; `dek` seals records.', 'dek'),
+    version: schemas.whole('Of this purpose.'),
+    kek_id: schemas.text('The KEK that wraps it.', '1f0c2b7a'),
+    created_at: schemas.time('When it was made.'),
+    is_primary: schemas.flag('It seals new records.'),
+    records: schemas.orNull(schemas.whole('Records that need it; null: not a DEK.')),
+    is_estimate: schemas.flag('`records` is an estimate.'),
+    closed_at: schemas.orNull(
+      schemas.time('Since when no record is sealed with it; null: it is open.'),
+    ),
   }),
-  Keyring: response('The keys.', { keys: list('By purpose and version.', ref('Key')) }),
-  RotatedKey: response('The new primary.', {
-    version: count('Of the DEK.'),
-    in_force_within_s: count('Seconds until all nodes use it.'),
+  Keyring: schemas.object('The keys.', { keys: schemas.list('By purpose and version.', 'Key') }),
+  RotatedKey: schemas.object('The new primary.', {
+    version: schemas.whole('Of the DEK.'),
+    in_force_within_s: schemas.whole('Seconds until all nodes use it.'),
   }),
 };
 

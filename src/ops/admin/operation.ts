@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Schema } from '../../openapi/schemas.ts';
+import * as schemas from '../../openapi/schemas.ts';
 import type { VaultOptions } from '../../options.ts';
 import { invalid, type JsonObject } from '../../public/body/data.ts';
 import type { ValueFinder } from '../../records/found-values.ts';
@@ -7,7 +7,6 @@ import type { Forgetting } from '../../records/value-search.ts';
 import type { Durable } from '../../types.ts';
 import type { Vault } from '../../vault/vault.ts';
 import type { AdminErrorCode } from '../errors.ts';
-import * as schemas from './schemas.ts';
 
 /** What the operations of the admin API use. */
 export interface AdminParts {
@@ -101,7 +100,7 @@ export interface Body<F extends Fields> {
   /** Whether a request may come without a body. */
   readonly isOptional?: boolean;
   /** Fields that a body may have, because responses have them. */
-  readonly ignored?: Readonly<Record<string, Schema>>;
+  readonly ignored?: Readonly<Record<string, schemas.Schema>>;
 }
 
 type Fields = Readonly<Record<string, Field<unknown>>>;
@@ -111,7 +110,7 @@ type Read<F extends Fields> = {
 
 /** A field of a body. */
 export interface Field<T> {
-  readonly schema: Schema;
+  readonly schema: schemas.Schema;
   /** In words, after `must be`. */
   readonly accepts: string;
   /** undefined: not acceptable. */
@@ -146,37 +145,18 @@ function shortened(name: string): string {
   return isShort ? JSON.stringify(name) : 'body: a name';
 }
 
-export function flag(description: string): Field<boolean> {
-  return {
-    schema: schemas.flag(description),
-    accepts: 'true or false',
-    read: (json) => (typeof json === 'boolean' ? json : undefined),
-  };
+export function field<T>(
+  schema: schemas.Schema,
+  accepts: string,
+  isFit: (json: unknown) => json is T,
+): Field<T> {
+  return { schema, accepts, read: (json) => (isFit(json) ? json : undefined) };
 }
 
-/** @param accepts in words */
-export function text(
-  schema: Schema,
-  accepts: string,
-  isFit: (text: string) => boolean,
-): Field<string> {
-  return {
-    ...{ schema, accepts },
-    read: (json) => (typeof json === 'string' && isFit(json) ? json : undefined),
-  };
-}
+export const isText = (json: unknown): json is string => typeof json === 'string';
 
-/** @param most how many; undefined: any number */
-export function texts(
-  schema: Schema,
-  accepts: string,
-  most = Number.POSITIVE_INFINITY,
-): Field<readonly string[]> {
-  return {
-    ...{ schema, accepts },
-    read: (json) =>
-      Array.isArray(json) && json.length <= most && json.every((one) => typeof one === 'string')
-        ? json
-        : undefined,
-  };
-}
+export const isTexts = (json: unknown): json is readonly string[] =>
+  Array.isArray(json) && json.every(isText);
+
+export const flag = (description: string): Field<boolean> =>
+  field(schemas.flag(description), 'true or false', (json) => typeof json === 'boolean');

@@ -1,4 +1,4 @@
-import { ref, type Schema } from '../../openapi/schemas.ts';
+import * as schemas from '../../openapi/schemas.ts';
 import { applyPolicy, findPolicy, listPolicies, planningFacts } from '../../policy/policies.ts';
 import { POLICY_LEASE_MS } from '../../policy/policy-follower.ts';
 import { offThread, TooMuchWork } from '../../policy/policy-work.ts';
@@ -12,11 +12,11 @@ import {
   type AdminOperation,
   type AdminResponse,
   changing,
+  field,
+  isText,
+  isTexts,
   reading,
-  text,
-  texts,
 } from './operation.ts';
-import * as schemas from './schemas.ts';
 
 /** Nodes read the policy and the keyring every 2 s. */
 export const IN_FORCE_S = POLICY_LEASE_MS / 1_000;
@@ -25,17 +25,18 @@ const ALL = '*';
 const MAX_VERSION_DIGITS = 9;
 
 const FIELDS = {
-  document: text(
+  document: field(
     schemas.text('YAML or JSON, as text.', 'version: 1\nfields:\n  customer.email: email\n'),
     'a policy in YAML or JSON, as text',
-    () => true,
+    isText,
   ),
-  confirmed: texts(
+  confirmed: field(
     schemas.list(
       'The `consequences` that you have seen: others, which came meanwhile, are refused. `*`: all, whatever they are.',
       { type: 'string' },
     ),
     'a list of the consequences that you have seen, or ["*"]',
+    isTexts,
   ),
 };
 const BODY = {
@@ -49,48 +50,48 @@ const VERSION = {
   applied_at: schemas.time('When it was applied.'),
   applied_by: schemas.text('The role of the database.', 'standin_admin'),
 };
-const CHANGES = ref('PolicyChange');
+const CHANGES = schemas.ref('PolicyChange');
 const CONSEQUENCES = schemas.list(
   'What will be in clear or refused, who will see less or more, and which rights are of no client. A sentence each.',
   { type: 'string' },
 );
-const WARNINGS = schemas.list('What is allowed, but perhaps not meant.', ref('PolicyMistake'));
+const WARNINGS = schemas.list('What is allowed, but perhaps not meant.', 'PolicyMistake');
 
-export const POLICY_SCHEMAS: Readonly<Record<string, Schema>> = {
-  PolicyVersion: schemas.response('A version of the policy.', VERSION),
-  PolicyVersions: schemas.response('The versions, newest first.', {
-    versions: schemas.list('Without their documents.', ref('PolicyVersion')),
+export const POLICY_SCHEMAS: Readonly<Record<string, schemas.Schema>> = {
+  PolicyVersion: schemas.object('A version of the policy.', VERSION),
+  PolicyVersions: schemas.object('The versions, newest first.', {
+    versions: schemas.list('Without their documents.', 'PolicyVersion'),
   }),
-  Policy: schemas.response('A version with its document.', {
+  Policy: schemas.object('A version with its document.', {
     ...VERSION,
     document: schemas.text('As it was applied, byte for byte.'),
   }),
-  AppliedPolicy: schemas.response('The version in force.', {
+  AppliedPolicy: schemas.object('The version in force.', {
     version: VERSION.version,
     is_new: schemas.flag('false: the newest version is this document already.'),
     changes: schemas.list('What it changes.', CHANGES),
     consequences: CONSEQUENCES,
     warnings: WARNINGS,
-    in_force_within_s: schemas.count('Seconds until all nodes use it.'),
+    in_force_within_s: schemas.whole('Seconds until all nodes use it.'),
   }),
-  PolicyChange: schemas.response('A line of the policy that changes.', {
+  PolicyChange: schemas.object('A line of the policy that changes.', {
     what: schemas.text('Such as `field customer.email`.', 'field customer.email'),
     before: schemas.orNull(schemas.text('In words; null: it is new.')),
     after: schemas.orNull(schemas.text('In words; null: it is gone.', 'email')),
   }),
-  PolicyMistake: schemas.response('A place in the document.', {
-    line: schemas.count('From 1.'),
-    column: schemas.count('From 1.'),
+  PolicyMistake: schemas.object('A place in the document.', {
+    line: schemas.whole('From 1.'),
+    column: schemas.whole('From 1.'),
     text: schemas.text('What is wrong, and the remedy.'),
   }),
-  CheckedPolicy: schemas.response('What the document would do. Nothing was changed.', {
+  CheckedPolicy: schemas.object('What the document would do. Nothing was changed.', {
     is_valid: schemas.flag('It can be applied.'),
-    mistakes: schemas.list('All mistakes.', ref('PolicyMistake')),
+    mistakes: schemas.list('All mistakes.', 'PolicyMistake'),
     warnings: WARNINGS,
     changes: schemas.list('What it would change.', CHANGES),
     consequences: CONSEQUENCES,
-    kinds: schemas.list('Each kind with a value that we made up.', ref('KindExample')),
-    clients: schemas.list('What each client would see.', ref('ClientView')),
+    kinds: schemas.list('Each kind with a value that we made up.', 'KindExample'),
+    clients: schemas.list('What each client would see.', 'ClientView'),
   }),
   KindExample: {
     ...{ type: 'object', description: 'A kind, and what it does to a value.' },
@@ -103,7 +104,7 @@ export const POLICY_SCHEMAS: Readonly<Record<string, Schema>> = {
       refusal: schemas.text('Why the kind refuses the value.'),
     },
   },
-  ClientView: schemas.response('What a client sees.', {
+  ClientView: schemas.object('What a client sees.', {
     client_id: schemas.text('Its id.'),
     name: schemas.text('Its name.'),
     sees: {

@@ -1,6 +1,6 @@
 import { pathText } from '#paths';
 import { CLIENT_SETTINGS } from '../../client-settings.ts';
-import { ref, type Schema } from '../../openapi/schemas.ts';
+import * as schemas from '../../openapi/schemas.ts';
 import { checkText, invalid } from '../../public/body/data.ts';
 import { MAX_VALUE_BYTES } from '../../public/schema.ts';
 import { type ForgetRequest, forget as forgetValues } from '../../records/forget.ts';
@@ -15,12 +15,12 @@ import {
   type AdminResponse,
   changing,
   type Field,
+  field,
   flag,
+  isText,
+  isTexts,
   reading,
-  text,
-  texts,
 } from './operation.ts';
-import * as schemas from './schemas.ts';
 
 /** Each value is looked for under every kind. */
 const MAX_VALUES = 100;
@@ -31,15 +31,17 @@ const MAX_DRAWS = 100_000;
 function stored(description: string, example: string, maxItems: number): Field<readonly string[]> {
   const items = { type: 'string', maxLength: MAX_VALUE_BYTES, examples: [example] };
   const schema = { ...schemas.list(description, items), maxItems };
-  return texts(schema, `an array of up to ${maxItems} strings`, maxItems);
+  const isFit = (json: unknown): json is readonly string[] =>
+    isTexts(json) && json.length <= maxItems;
+  return field(schema, `an array of up to ${maxItems} strings`, isFit);
 }
 
 const LOOKUP = {
   values: stored('Values, as they were tokenized.', 'ann@example.com', MAX_VALUES),
-  kind: text(
+  kind: field(
     { ...schemas.text('Look under this kind only. Missing: every kind.'), minLength: 1 },
     'the name of a kind',
-    (name) => name !== '',
+    (json): json is string => isText(json) && json !== '',
   ),
   space: {
     ...CLIENT_SETTINGS.space,
@@ -54,21 +56,21 @@ const FORGET = {
   ...{ ...LOOKUP, dry_run: flag('Count, and change nothing.') },
 };
 
-export const VALUE_SCHEMAS: Readonly<Record<string, Schema>> = {
-  LookupAnswer: schemas.response('Tokens of the values.', {
+export const VALUE_SCHEMAS: Readonly<Record<string, schemas.Schema>> = {
+  LookupAnswer: schemas.object('Tokens of the values.', {
     tokens: schemas.list('For each value its tokens.', {
-      ...{ type: 'array', items: ref('FoundToken') },
+      ...{ type: 'array', items: schemas.ref('FoundToken') },
     }),
   }),
-  FoundToken: schemas.response('A token of a value.', {
+  FoundToken: schemas.object('A token of a value.', {
     kind: schemas.text('The kind under which the value has it.', 'email'),
     token: schemas.text('The token.', 'urb@waovwde.dhq_tok'),
   }),
-  ForgetAnswer: schemas.response('Numbers of different tokens.', {
+  ForgetAnswer: schemas.object('Numbers of different tokens.', {
     is_dry_run: schemas.flag('Nothing was changed.'),
-    known: schemas.count('That had values before.'),
-    forgotten: schemas.count('Whose values are gone now.'),
-    already_forgotten: schemas.count('Whose values were gone before.'),
+    known: schemas.whole('That had values before.'),
+    forgotten: schemas.whole('Whose values are gone now.'),
+    already_forgotten: schemas.whole('Whose values were gone before.'),
     unknown: schemas.list('Places of tokens and values that the vault never had.', {
       ...{ type: 'string', examples: ['tokens[0]'] },
     }),

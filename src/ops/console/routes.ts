@@ -1,5 +1,6 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { extname } from 'node:path';
 import {
   API_KEY_HEADER,
   type ClientDetail,
@@ -88,11 +89,11 @@ async function signIn(access: Access, c: OpsContext): Promise<Response> {
 /** The built page. The path holds for src/ and for dist/. */
 const FOLDER = new URL('../../../dist/console/', import.meta.url);
 const CONTENT_TYPES: Readonly<Record<string, string>> = {
-  html: 'text/html; charset=utf-8',
-  js: 'text/javascript; charset=utf-8',
-  css: 'text/css; charset=utf-8',
-  svg: 'image/svg+xml',
-  png: 'image/png',
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+  '.png': 'image/png',
 };
 
 /** Files of other packages that the page uses, by their names below /assets/. */
@@ -121,35 +122,22 @@ export function pagesOf(...facts: Parameters<typeof openApiDocument>): Map<strin
  * page was not built.
  */
 export function readAssets(folder = FOLDER): Map<string, OpsPage> {
-  const assets = new Map<string, OpsPage>();
-  for (const name of namesIn(folder)) {
-    const contentType = CONTENT_TYPES[extensionOf(name)];
-    if (contentType === undefined) continue;
-    const path = name === 'index.html' ? '/' : `/assets/${name}`;
-    assets.set(path, asset(contentType, new URL(name, folder)));
-  }
-  if (assets.size === 0) return assets;
+  if (!existsSync(folder)) return new Map();
   const { resolve } = createRequire(import.meta.url);
-  for (const [name, file] of Object.entries(PACKAGES))
-    assets.set(`/assets/${name}`, asset(CONTENT_TYPES[extensionOf(name)]!, resolve(file)));
-  return assets;
+  const own = readdirSync(folder).map((name) => [name, new URL(name, folder)] as const);
+  const others = Object.entries(PACKAGES).map(([name, file]) => [name, resolve(file)] as const);
+  return new Map(
+    [...own, ...others].flatMap(([name, file]) => {
+      const contentType = CONTENT_TYPES[extname(name)];
+      if (contentType === undefined) return [];
+      const path = name === 'index.html' ? '/' : `/assets/${name}`;
+      return [[path, { content_type: contentType, body: bodyOf(name, file), isOpen: true }]];
+    }),
+  );
 }
 
-function extensionOf(name: string): string {
-  return name.slice(name.lastIndexOf('.') + 1);
-}
-
-function namesIn(folder: URL): string[] {
-  try {
-    return readdirSync(folder);
-  } catch {
-    return [];
-  }
-}
-
-function asset(contentType: string, file: URL | string): OpsPage {
-  const text = readFileSync(file);
-  const isScript = contentType === CONTENT_TYPES.js;
-  const body = isScript ? text.toString().replace(PACKAGE_IMPORT, 'from $1/assets/$2.js$1') : text;
-  return { content_type: contentType, body, isOpen: true };
+function bodyOf(name: string, file: URL | string): OpsPage['body'] {
+  const bytes = readFileSync(file);
+  if (extname(name) !== '.js') return bytes;
+  return bytes.toString().replace(PACKAGE_IMPORT, 'from $1/assets/$2.js$1');
 }

@@ -1,0 +1,261 @@
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { ClientDetail, RecentRequest, RecentRequestsShown, Sample } from '#console';
+import { Licenser } from '../support/keys.ts';
+import { refusalIn, servedOps, startWithOps, stateOf, watch } from '../support/ops.ts';
+import { PostgresCluster, postgresBin } from '../support/postgres.ts';
+import { call, createClient, newPlace, runJson, until } from '../support/service.ts';
+import { Authority, hasOpenssl } from '../support/tls.ts';
+
+const at = servedOps({ RATE_LIMIT: '5000', DETOKENIZE_LIMIT: '500', DRAIN_DELAY_MS: '0' });
+
+const run = (...args: string[]) => runJson(at.service.place, ...args);
+const tokenize = (data: object, apiKey?: string) => call(at.service, 'tokenize', data, apiKey);
+const state = () => stateOf(at.service.opsUrl);
+const recent = async (): Promise<RecentRequestsShown> =>
+  JSON.parse((await at.ask('/console/requests')).text);
+const client = async (id: string): Promise<ClientDetail> =>
+  JSON.parse((await at.ask(`/console/client?id=${id}`)).text);
+
+async function open({ opsUrl }: { readonly opsUrl: string } = at.service) {
+  const watcher = await watch(opsUrl);
+  onTestFinished(() => watcher.close());
+  return watcher;
+}
+
+describe('the events of a service', () => {
+  test('begin with the history and the state, and have what was sent: requests, values, errors, batches', async () => {
+    const { api_key: apiKey } = await createClient(at.service.place, '--rate-limit', '0.001');
+    const watcher = await open();
+    expect(watcher.status).toBe(200);
+    await watcher.next('sample');
+    expect(watcher.events.map(({ name }) => name).slice(0, 2)).toEqual(['history', 'state']);
+    const data = Object.fromEntries(Array.from({ length: 10 }, (_, i) => [`f${i}`, `value ${i}`]));
+    const { body } = await tokenize(data);
+    for (let i = 0; i < 29; i++) await tokenize(data);
+    for (let i = 0; i < 7; i++) await call(at.service, 'detokenize', body.data);
+    for (let i = 0; i < 5; i++) await tokenize({ a: 1 });
+    for (let i = 0; i < 5; i++) await tokenize({ a: 'value 0' }, apiKey);
+    /** How many in all, from rates and the times between the samples. */
+    const sum = (rate: (sample: Sample) => number) => {
+      const samples = watcher.samples();
+      const counts = samples.map((one, i) =>
+        i === 0 ? 0 : (rate(one) * (one.atMs - samples[i - 1]!.atMs)) / 1000,
+      );
+      return Math.round(counts.reduce((all, one) => all + one));
+    };
+    await until(() => sum((one) => one.tokenize.refused) === 9, 'the last request');
+    expect(sum((one) => one.tokenize.succeeded)).toBe(31);
+    expect(sum((one) => one.tokenize.values)).toBe(301);
+    expect(sum((one) => one.detokenize.succeeded)).toBe(7);
+    expect(sum((one) => one.detokenize.values)).toBe(70);
+    expect(sum((one) => one.limited)).toBe(4);
+    expect(sum((one) => one.tokenize.failed + one.detokenize.failed + one.shed)).toBe(0);
+    for (const { latency } of watcher.samples().map((one) => one.tokenize)) {
+      if (latency === null) continue;
+      const times = [0.000_1, latency.p50_ms, latency.p95_ms, latency.p99_ms];
+      expect(times.toSorted((a, b) => a - b)).toEqual(times);
+    }
+    expect(watcher.samples().flatMap(({ batch }) => batch.insert ?? [])).toEqual([10]);
+  });
+
+  test('bring a new state, in which a client has its rate and its last use', async () => {
+    const made = await createClient(at.service.place, '--name', 'test');
+    const watcher = await open();
+    const isUsed = (one: any) => one.client_id === made.client_id && one.requestsPerS > 0;
+    const used = watcher.next('state', ({ clients }) => clients.shown.some(isUsed));
+    for (let i = 0; i < 10; i++) await tokenize({ a: 'b' }, made.api_key);
+    expect((await used).clients.shown.find(isUsed)).toMatchObject({
+      ...{ name: 'test', isDisabled: false, liveApiKeys: 1, last_used_at: expect.any(String) },
+      ...{ can_tokenize: true, can_detokenize: true, token_mode: 'deterministic' },
+    });
+  });
+
+  test('are for 20 readers, and for another when one has left', async () => {
+    const readers = await Promise.all(Array.from({ length: 20 }, () => open()));
+    expect(refusalIn(await at.ask('/console/events'))).toEqual([503, 'overloaded']);
+    readers[0]!.close();
+    await until(async () => (await open()).status === 200, 'a place');
+  });
+
+  test.skipIf(postgresBin === undefined)(
+    'go on while the database is away, and its parts are null',
+    async () => {
+      const cluster = await PostgresCluster.start();
+      onTestFinished(() => cluster.stop());
+      const service = await startWithOps(await newPlace('server', cluster.url('postgres')));
+      onTestFinished(async () => {
+        await service.stop();
+        service.place.remove();
+      });
+      const watcher = await open(service);
+      expect(await stateOf(service.opsUrl)).toMatchObject({
+        database: { kind: 'postgres', isUp: true },
+        vault: { records: 0, isEstimate: false, bytes: expect.any(Number) },
+        keys: { versions: [{ version: 1, isNewest: true, records: 0 }], resealed: 1 },
+        clients: { others: 0 },
+      });
+      const down = watcher.next('state', ({ database }) => !database.isUp);
+      await cluster.crash();
+      expect(await down).toMatchObject({ vault: null, keys: null, clients: null });
+      await watcher.next('sample');
+      const up = watcher.next('state', ({ vault, keys, clients }) => vault && keys && clients);
+      cluster.startAgain();
+      expect((await up).database.isUp).toBe(true);
+    },
+  );
+});
+
+describe('the state', () => {
+  test('says what runs: version, license, certificate, database', async () => {
+    const place = await newPlace('embedded');
+    const licenser = new Licenser(place.folder);
+    await licenser.issue(90);
+    const { cert, key } = hasOpenssl
+      ? new Authority(place.folder, 'authority').issue('DNS:localhost', 30)
+      : { cert: '', key: '' };
+    const service = await startWithOps(place, {
+      ...{ ...licenser.env, TLS_CERT_FILE: cert, TLS_KEY_FILE: key, INTERFACE_VERSION: '1.0.4' },
+    });
+    onTestFinished(async () => {
+      await service.stop();
+      place.remove();
+    });
+    const { license, certificate, ...shown } = await stateOf(service.opsUrl);
+    expect(shown).toMatchObject({
+      version: expect.stringMatching(/^\d+\.\d+\.\d+/),
+      ...{ interfaceVersion: '1.0.4', areLimitsShared: null },
+      database: { kind: 'embedded', isUp: true },
+    });
+    expect(license!.daysLeft).toBeGreaterThan(89);
+    expect(license!.daysLeft).toBeLessThanOrEqual(90);
+    const expiresMs = Date.parse(certificate?.expires_at ?? '');
+    expect(expiresMs > Date.now()).toBe(hasOpenssl);
+    expect(Date.parse(shown.at)).toBeGreaterThan(Date.parse(shown.startedAt));
+    expect(Math.abs(Date.parse(shown.at) - Date.now())).toBeLessThan(60_000);
+  });
+
+  test('has the vault as it grows, and its keys as they are rotated and resealed', async () => {
+    const { license, certificate, vault } = await state();
+    expect([license, certificate]).toEqual([null, null]);
+    const records = vault!.records + 3;
+    await tokenize({ a: 'one', b: 'two', c: 'three' });
+    await until(async () => (await state()).vault!.records === records, 'three records');
+    expect((await state()).vault!.growth.at(-1)!.records).toBe(records);
+    const isCounted = async () => (await state()).keys!.versions[0]!.records === records;
+    await until(isCounted, 'three of version 1');
+    await run('keyring', 'rotate');
+    await until(async () => (await state()).keys!.resealed === 0, 'a new version');
+    expect((await state()).keys!.versions).toMatchObject([
+      { version: 1, isNewest: false, records, created_at: expect.stringMatching(/Z$/) },
+      { version: 2, isNewest: true, records: 0 },
+    ]);
+    await run('keyring', 'reseal');
+    await until(async () => (await state()).keys!.resealed === 1, 'all resealed');
+    expect((await state()).keys!.age_s).toBeLessThan(60);
+  });
+
+  test('has all clients, with their limits or those of the deployment', async () => {
+    const { place, client_id: first } = at.service;
+    const limited = ['--name', 'limited', '--rate-limit', '7', '--can', 'tokenize'];
+    const own = await createClient(place, ...limited);
+    const free = await createClient(place, '--rate-limit', '0', '--token-mode', 'random');
+    await run('client', 'disable', free.client_id);
+    const ended = await run('api-key', 'issue', '--client', own.client_id);
+    await run('api-key', 'revoke', ended.api_key_id);
+    const { shown, others } = (await state()).clients!;
+    const byId = (id: string) => shown.find(({ client_id: one }) => one === id);
+    expect([shown.length, others]).toEqual([(await run('client', 'list')).length, 0]);
+    expect(byId(first)).toMatchObject({ limitPerS: 5500, isDisabled: false });
+    expect(byId(own.client_id)).toEqual({
+      ...{ client_id: own.client_id, name: 'limited', isDisabled: false, liveApiKeys: 1 },
+      ...{ can_tokenize: true, can_detokenize: false, token_mode: 'deterministic' },
+      ...{ last_used_at: null, requestsPerS: 0, limitPerS: 7 },
+      ...{ can_lookup: false, space: '', sees: null, strings: null },
+    });
+    expect(byId(free.client_id)).toMatchObject({
+      ...{ limitPerS: null, isDisabled: true, token_mode: 'random' },
+    });
+  });
+});
+
+describe('recent requests', () => {
+  test('have the facts of the log, and neither values nor tokens nor names of fields', async () => {
+    const { client_id: clientId, api_key: apiKey } = await createClient(at.service.place);
+    const secrets = { secret_name: 'Secret Value', other: 'secret@example.com' };
+    const made = await tokenize(secrets, apiKey);
+    await call(at.service, 'detokenize', { secret_name: 'nobody_tok' }, apiKey);
+    await tokenize({ 'secret: name': { secret_name: 7 } }, apiKey);
+    await tokenize(secrets, `stk_${'a'.repeat(34)}`);
+    await fetch(`${at.service.url}/health`);
+    const { all, refused } = await recent();
+    expect(all.slice(0, 4).map(({ status, why }) => `${status} ${why}`)).toEqual([
+      '401 unauthorized: not an API key, or mistyped: an API key has 38 characters',
+      '400 invalid_type: must be a string, not a number; send it in quotes, JSON numbers lose digits',
+      '400 invalid_type: is not a known token',
+      '200 ',
+    ]);
+    expect(refused.slice(0, 3)).toEqual(all.slice(0, 3));
+    expect(all[0]).toMatchObject({ client_id: null, values: 0 });
+    const { atMs, duration_ms: durationMs, ...facts } = all[3]!;
+    expect(facts).toEqual({
+      ...{ request_id: made.body.request_id, client_id: clientId, status: 200, values: 2, why: '' },
+      ...{ method: 'POST', route: '/api/v1/tokenize', passed: null },
+    });
+    expect(Math.abs(Date.now() - atMs)).toBeLessThan(60_000);
+    expect(durationMs).toBeGreaterThan(0);
+    const text = JSON.stringify(await recent());
+    for (const secret of ['ecret', 'nobody', apiKey, ...Object.values<string>(made.body.data)])
+      expect(text).not.toContain(secret);
+  });
+
+  test('keep refusals apart, so that successes do not push them out, and have a bound', async () => {
+    await call(at.service, 'detokenize', { a: 'long_ago_tok' });
+    const [before] = (await recent()).refused;
+    for (let i = 0; i < 250; i++) await tokenize({ a: 'Ann' });
+    const { all, refused } = await recent();
+    expect([all.length, refused[0]]).toEqual([200, before]);
+    expect(all.map(({ status }) => status)).not.toContain(400);
+    const times = all.map(({ atMs }: RecentRequest) => atMs);
+    expect(times).toEqual(times.toSorted((a, b) => b - a));
+  });
+});
+
+describe('the page of a client', () => {
+  test('has its limits, its API keys without the keys, and its requests', async () => {
+    const options = ['--name', 'crm', '--rate-limit', '50', '--can', 'tokenize'];
+    const { client_id: id, api_key: apiKey } = await createClient(at.service.place, ...options);
+    const expiring = await run('api-key', 'issue', '--client', id, '--expires', '90d');
+    await run('api-key', 'revoke', expiring.api_key_id);
+    expect(await client(id)).toMatchObject({
+      ...{ client_id: id, name: 'crm', can_tokenize: true, can_detokenize: false },
+      ...{ token_mode: 'deterministic', disabled_at: null, time_to_live_s: null },
+      limits: [{ name: 'rate_limit', perS: 50, isOwn: true }],
+      api_keys: [
+        { revoked_at: null, expires_at: null, last_used_at: null },
+        { api_key_id: expiring.api_key_id, revoked_at: expect.stringMatching(/Z$/) },
+      ],
+      rates: [],
+    });
+    await until(async () => {
+      await tokenize({ a: 'Ann' }, apiKey);
+      return (await client(id)).rates.some(({ requestsPerS }) => requestsPerS > 0);
+    }, 'a rate');
+    expect(JSON.stringify(await client(id))).not.toContain('stk_');
+  });
+
+  test.each(['', '?id=', '?id=standin_000000000000000000000000', '?id=%00'])(
+    'is refused in words for an id that no client has: %j',
+    async (query) => {
+      const { status, text } = await at.ask(`/console/client${query}`);
+      expect([status, JSON.parse(text).message]).toEqual([404, 'There is no such client.']);
+    },
+  );
+});
+
+test('open streams do not keep the service from ending, and are ended by it', async () => {
+  const watcher = await open();
+  await watcher.next('sample');
+  at.service.kill('SIGTERM');
+  expect(await at.service.exit).toBe(0);
+  await until(() => watcher.hasEnded(), 'the end of the stream');
+});
