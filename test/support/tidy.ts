@@ -77,6 +77,7 @@ commands: terminal types client-settings errors kek options embedded vault acces
 cli: commands
 #paths: #client/path
 #bulk: #paths
+#console: #client/path #paths/json-text
 `);
 
 /** Rooms that the service imports by these names in package.json. */
