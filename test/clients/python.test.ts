@@ -1,8 +1,8 @@
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ALL_CASES, type CaseRun, CaseServices } from '../support/client-cases.ts';
+import { newFolder } from '../support/folder.ts';
 import { startWithPolicy } from '../support/policy.ts';
 import { ROOT } from '../support/program.ts';
 import { run } from '../support/recipes.ts';
@@ -28,12 +28,11 @@ const VERSIONS = existsSync(join(TOOLS, 'versions'))
 const OLDEST_AND_NEWEST = new Set(['', ...VERSIONS.slice(0, 1), ...VERSIONS.slice(-1)]);
 
 describe.runIf(existsSync(join(TOOLS, 'ready')))('the Python package', () => {
-  let folder: string;
+  const folder = newFolder('python');
   let services: CaseServices;
   /** Of a virtual environment with the wheel and what it needs. */
   let python: string;
   beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'standin-python-'));
     const build = ['-m', 'build', '--no-isolation', '--outdir', folder, SOURCE];
     await run([TOOL, ...build], folder);
     await run([TOOL, '-m', 'venv', 'venv'], folder);
@@ -43,10 +42,7 @@ describe.runIf(existsSync(join(TOOLS, 'ready')))('the Python package', () => {
     await run([python, '-m', 'pip', 'install', ...offline, wheel!], folder);
     services = await CaseServices.start(folder);
   });
-  afterAll(async () => {
-    await services.stop();
-    rmSync(folder, { recursive: true });
-  });
+  afterAll(() => services.stop());
 
   const mypy = (...words: string[]) =>
     run([TOOL, '-m', 'mypy', '--strict', '--cache-dir', join(folder, 'mypy'), ...words], SOURCE);

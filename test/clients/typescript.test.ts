@@ -1,16 +1,13 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Standin, StandinError } from '#client';
 import { ALL_CASES, type CaseRun, CaseServices, type CaseTask } from '../support/client-cases.ts';
+import { newFolder } from '../support/folder.ts';
 
-let folder: string;
+const folder = newFolder('cases');
 let services: CaseServices;
 let run: CaseRun;
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'standin-cases-'));
   services = await CaseServices.start(folder);
   run = await services.prepare(ALL_CASES);
   for (const task of run.tasks) run.note([await outcomeOf(task)]);
@@ -18,7 +15,6 @@ beforeAll(async () => {
 afterAll(async () => {
   run.stop();
   await services.stop();
-  rmSync(folder, { recursive: true });
 });
 
 async function outcomeOf({ name, call, url, api_key: apiKey, options, data }: CaseTask) {

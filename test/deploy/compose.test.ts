@@ -1,12 +1,12 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { SETTINGS } from '../../src/config/settings.ts';
 import { has, runTool } from '../support/deploy.ts';
 import { ROOT, readText } from '../support/docs.ts';
+import { newFolder } from '../support/folder.ts';
 import { PostgresCluster, postgresBin, query, run } from '../support/postgres.ts';
 import { handOver } from '../support/processes.ts';
 import { RedisServer, redisServer } from '../support/redis.ts';
@@ -18,14 +18,13 @@ const { keys, migrate, postgres, standin: node } = compose.services;
 /** Of the node of compose.yaml: settings, and what the driver of PostgreSQL reads. */
 const NOT_OURS = ['PGPASSFILE'];
 
-const folder = mkdtempSync(join(tmpdir(), 'standin-compose-'));
+const folder = newFolder('compose');
 const file = (name: string) => readFileSync(join(folder, name), 'utf8');
 
 beforeAll(() => {
   cpSync(join(ROOT, 'deploy/compose/setup.sh'), join(folder, 'setup.sh'));
   execFileSync(join(folder, 'setup.sh'));
 });
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe('setup.sh and compose.yaml', () => {
   test('setup.sh makes every secret and variable of compose.yaml, closed to others', () => {

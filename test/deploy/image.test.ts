@@ -1,12 +1,13 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, chownSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { buildImage, has, type Image, instructions, runTool } from '../support/deploy.ts';
 import { ROOT, readText } from '../support/docs.ts';
+import { newFolder } from '../support/folder.ts';
 import { freePort } from '../support/processes.ts';
-import { firstClient, newPlace, type Place, startService, until } from '../support/service.ts';
+import { start } from '../support/running.ts';
+import { firstClient, newPlace, type Place, startService } from '../support/service.ts';
 import { Authority, hasOpenssl } from '../support/tls.ts';
 
 const HEALTH_CHECK = join(ROOT, 'deploy/docker/healthcheck.mjs');
@@ -30,32 +31,18 @@ test.runIf(has('hadolint', '--version'))('hadolint finds nothing in the Dockerfi
 const isWanted = process.env.TEST_IMAGE === '1';
 
 describe.runIf(isWanted)('the tree that the Dockerfile makes', () => {
-  let folder: string;
+  const folder = newFolder('image');
   let image: Image;
-  let running: ChildProcess | undefined;
-
   beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), 'standin-image-'));
     chmodSync(folder, 0o755);
     image = buildImage(folder);
   }, SLOW_MS);
 
-  afterAll(() => {
-    running?.kill('SIGKILL');
-    rmSync(folder, { recursive: true, force: true });
-  });
-
   test('has the program and the packages of production, and nothing else', () => {
     expect(readdirSync(image.root).sort()).toEqual(['standin', 'var']);
-    const named = [
-      'LICENSE',
-      'dist',
-      'healthcheck.mjs',
-      'migrations',
-      'node_modules',
-      'package.json',
-    ];
-    expect(readdirSync(image.workdir).sort()).toEqual(named);
+    expect(readdirSync(image.workdir).sort().join(' ')).toBe(
+      'LICENSE dist healthcheck.mjs migrations node_modules package.json',
+    );
     const lock: Record<string, { dev?: boolean; devOptional?: boolean }> = JSON.parse(
       readText('package-lock.json'),
     ).packages;
@@ -72,15 +59,8 @@ describe.runIf(isWanted)('the tree that the Dockerfile makes', () => {
   test('serves as a user without rights who can write nothing of it, and its health check says so', async () => {
     const [uid, gid] = image.user.split(':').map(Number);
     const as = process.getuid?.() === 0 ? { uid: uid!, gid: gid! } : {};
-    const writable = spawnSync(
-      'find',
-      ['.', '-writable', '-not', '-type', 'l', '-print', '-quit'],
-      {
-        ...as,
-        cwd: image.workdir,
-        encoding: 'utf8',
-      },
-    );
+    const words = ['.', '-writable', '-not', '-type', 'l', '-print', '-quit'];
+    const writable = spawnSync('find', words, { ...as, cwd: image.workdir, encoding: 'utf8' });
     if (as.uid !== undefined) expect([writable.status, writable.stdout]).toEqual([0, '']);
     const dataDir = join(folder, 'data');
     mkdirSync(dataDir, { mode: 0o700 });
@@ -91,26 +71,17 @@ describe.runIf(isWanted)('the tree that the Dockerfile makes', () => {
     const check = () => spawnSync(process.execPath, image.health_check.slice(1), options).status;
     expect([image.command[0], image.health_check[0]]).toEqual(['node', 'node']);
     expect(check()).toBe(1);
-    let output = '';
-    running = spawn(process.execPath, image.command.slice(1), options);
-    running.stdout!.on('data', (chunk) => {
-      output += chunk;
-    });
-    running.stderr!.on('data', (chunk) => {
-      output += chunk;
-    });
-    const exit = new Promise((resolve) => running!.once('exit', resolve));
-    await until(() => output.includes('"msg":"listening"'), 'it listens', 60_000);
+    const running = start([process.execPath, ...image.command.slice(1)], options);
+    await running.wrote(/"msg":"listening"/);
     expect(check()).toBe(0);
-    const { api_key: apiKey } = firstClient(output);
+    const { api_key: apiKey } = firstClient(running.output());
     const answer = await fetch(`http://127.0.0.1:${env.PORT}/api/v1/tokenize`, {
       method: 'POST',
       headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
       body: JSON.stringify({ data: { name: 'ann' } }),
     });
     expect(answer.status).toBe(200);
-    running.kill('SIGTERM');
-    expect(await exit).toBe(0);
+    expect(await running.stop('SIGTERM')).toBe(0);
     expect(check()).toBe(1);
   });
 });

@@ -1,10 +1,11 @@
-import { execFile, spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { execFile, spawn } from 'node:child_process';
+import { existsSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { has } from '../support/deploy.ts';
 import { readText } from '../support/docs.ts';
+import { newFolder } from '../support/folder.ts';
 import { ROOT } from '../support/program.ts';
 import { until } from '../support/service.ts';
 
@@ -58,19 +59,17 @@ systemctl() {
 `;
 
 const run = promisify(execFile);
-const has = (program: string) => spawnSync('which', [program]).status === 0;
 const canRun =
   process.getuid?.() === 0 &&
-  ['ip', 'nsenter', 'pg_createcluster', 'haproxy'].every(has) &&
-  spawnSync('unshare', ['--mount', '--net', '--uts', 'true']).status === 0;
+  ['ip', 'nsenter', 'pg_createcluster', 'haproxy'].every((one) => has('which', one)) &&
+  has('unshare', '--mount', '--net', '--uts', 'true');
 
 /** Networks, host names and folders of three machines on one. */
 describe.skipIf(!canRun)('the page on two machines', () => {
   const pids = new Map<Machine, number>();
-  let folder: string;
+  const folder = newFolder('two');
   let apiKey = '';
   beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'standin-two-'));
     for (const name of MACHINES) {
       const space = ['--mount', '--net', '--uts', 'sleep', 'infinity'];
       pids.set(name, spawn('unshare', space, { stdio: 'ignore' }).pid!);
@@ -81,7 +80,6 @@ describe.skipIf(!canRun)('the page on two machines', () => {
   });
   afterAll(() => {
     for (const name of MACHINES) stop(name);
-    rmSync(folder, { recursive: true });
   });
 
   async function boot(name: Machine): Promise<void> {

@@ -1,8 +1,7 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { newFolder } from '../support/folder.ts';
 import { startWithPolicy } from '../support/policy.ts';
 import { freePort } from '../support/processes.ts';
 import { type Ended, endOf, ROOT } from '../support/program.ts';
@@ -17,7 +16,7 @@ import {
 } from '../support/service.ts';
 import { tokenPattern } from '../support/token-rules.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'standin-examples-'));
+const folder = newFolder('examples');
 
 /** The result of test/clients/install.sh. */
 const PYTHON = join(ROOT, 'build/python/bin/python');
@@ -66,7 +65,6 @@ afterAll(async () => {
   await withPolicy?.stop();
   await service.stop();
   service.place.remove();
-  rmSync(folder, { recursive: true });
 });
 
 const stringsIn = (json: unknown): unknown[] =>
@@ -118,6 +116,13 @@ describe.concurrent.each(LANGUAGES.map((one) => [one.name, one] as const))('%s',
       .filter((line) => line.includes(clientId) && line.includes('"route"') && line.endsWith('}'))
       .map((line) => JSON.parse(line));
 
+  /** A client with this limit, which has used it. */
+  async function limited(perSecond: string) {
+    const client = await createClient(service.place, '--rate-limit', perSecond);
+    expect((await call(service, 'tokenize', {}, client.api_key)).status).toBe(200);
+    return client;
+  }
+
   test.skipIf(!installed)('tokenizes values and gets them back', async () => {
     expectRoundTrip(await run({ STANDIN_API_KEY: service.api_key }));
   });
@@ -131,13 +136,8 @@ describe.concurrent.each(LANGUAGES.map((one) => [one.name, one] as const))('%s',
   );
 
   test.skipIf(!installed)('waits when it is limited, and is served then', async () => {
-    const { client_id: clientId, api_key: apiKey } = await createClient(
-      service.place,
-      '--rate-limit',
-      '0.1',
-    );
-    // All that there is for ten seconds, so that the next one comes too early.
-    expect((await call(service, 'tokenize', {}, apiKey)).status).toBe(200);
+    // Nothing is left for ten seconds, so that the next one comes too early.
+    const { client_id: clientId, api_key: apiKey } = await limited('0.1');
     expectRoundTrip(await run({ STANDIN_API_KEY: apiKey }));
     await until(() => requestsOf(clientId).length >= 4, 'the log of its requests');
     const statuses = requestsOf(clientId).map(({ status }) => status);
@@ -148,12 +148,7 @@ describe.concurrent.each(LANGUAGES.map((one) => [one.name, one] as const))('%s',
   });
 
   test.skipIf(!installed)('does not wait for longer than its deadline', async () => {
-    const { client_id: clientId, api_key: apiKey } = await createClient(
-      service.place,
-      '--rate-limit',
-      '0.001',
-    );
-    expect((await call(service, 'tokenize', {}, apiKey)).status).toBe(200);
+    const { client_id: clientId, api_key: apiKey } = await limited('0.001');
     const { code, stdout, stderr } = await run({ STANDIN_API_KEY: apiKey });
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toMatch(/429.*user_limit/s);

@@ -1,9 +1,9 @@
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { blocksUnder, ROOT } from '../support/docs.ts';
+import { newFolder } from '../support/folder.ts';
 import { startWithPolicy } from '../support/policy.ts';
 import { createDatabase } from '../support/postgres.ts';
 import { freePort } from '../support/processes.ts';
@@ -37,27 +37,30 @@ const POLICY = 'version: 1\nfields: { order.email: email }\nelsewhere: pass\n';
 
 describe.runIf(areWanted)('recipes', { timeout: SLOW_MS }, () => {
   let service: Service;
-  let folder: string;
+  const folder = newFolder('recipes');
   let env: Record<string, string>;
   beforeAll(async () => {
     service = kinds().includes('server')
       ? await startWithPolicy(POLICY)
       : await startService(await usualPlace());
-    folder = mkdtempSync(join(tmpdir(), 'standin-recipes-'));
     const path = `${commandFolder(folder)}:${process.env.PATH}`;
     env = { PATH: path, STANDIN_URL: service.url, STANDIN_API_KEY: service.api_key };
   });
   afterAll(async () => {
     await service.stop();
     service.place.remove();
-    rmSync(folder, { recursive: true });
   });
 
-  async function add(port: string) {
-    const headers = { 'content-type': 'application/json' };
+  /** Adds a customer to the app that listens there, and gets one value back. @returns what it stores */
+  async function addedTo(port: string) {
     const url = `http://127.0.0.1:${port}/customers`;
+    const headers = { 'content-type': 'application/json' };
     const added = await fetch(url, { method: 'POST', headers, body: JSON.stringify(ann) });
-    return { url, added: (await added.json()) as Record<string, string> };
+    const { id, ...tokens } = (await added.json()) as Record<string, string>;
+    expect(tokens).toEqual({ name, email });
+    const restored = await fetch(`${url}/${id}/email`);
+    expect(await restored.json()).toEqual({ email: ann.email });
+    return { url, id, tokens };
   }
 
   test('NestJS: stores tokens, finds by them, restores one value', async () => {
@@ -67,14 +70,9 @@ describe.runIf(areWanted)('recipes', { timeout: SLOW_MS }, () => {
     cpSync(example('nestjs'), place, { recursive: true });
     await run([process.execPath, TSC, '-p', '.'], place);
     const app = start([process.execPath, 'dist/main.js'], place, { ...env, PORT: '0' });
-    const { url, added } = await add(await app.wrote(/port: (\d+)/));
-    const { id, ...tokens } = added;
-    expect(tokens).toEqual({ name, email });
+    const { url, id, tokens } = await addedTo(await app.wrote(/port: (\d+)/));
     const found = await fetch(`${url}?email=${ann.email}`);
     expect(await found.json()).toEqual([[id, tokens]]);
-    const restored = await fetch(`${url}/${id}/email`);
-    expect(await restored.json()).toEqual({ email: ann.email });
-    await app.stop();
   });
 
   test('Spring: a service to inject', async () => {
@@ -83,11 +81,7 @@ describe.runIf(areWanted)('recipes', { timeout: SLOW_MS }, () => {
     maven(place, 'package');
     const settings = { ...env, SERVER_PORT: '0' };
     const app = start(['java', '-jar', 'target/customers-1.jar'], place, settings);
-    const { url, added } = await add(await app.wrote(/Tomcat started on port (\d+)/));
-    expect(added).toEqual({ id: expect.any(String), name, email });
-    const restored = await fetch(`${url}/${added.id}/email`);
-    expect(await restored.json()).toEqual({ email: ann.email });
-    await app.stop();
+    await addedTo(await app.wrote(/Tomcat started on port (\d+)/));
   });
 
   test.skipIf(!kinds().includes('server'))('dbt: joins tokens, refuses values', async () => {
@@ -169,9 +163,8 @@ describe.runIf(areWanted)('recipes', { timeout: SLOW_MS }, () => {
 
   test('Kafka: copies a topic with tokens, on a broker', async () => {
     const python = join(installPython('kafka', 'kafka-python==3.*', PYTHON), 'python');
-    const broker = await startBroker();
-    const settings = { ...env, KAFKA_SERVERS: broker.address };
-    const copier = start([python, example('kafka/tokenize_topic.py')], folder, settings);
+    const settings = { ...env, KAFKA_SERVERS: await startBroker() };
+    start([python, example('kafka/tokenize_topic.py')], folder, settings);
     const check = join(ROOT, 'test/examples/kafka_check.py');
     const copies = JSON.parse(await run([python, check], folder, settings));
     expect(copies).toEqual([
@@ -180,8 +173,6 @@ describe.runIf(areWanted)('recipes', { timeout: SLOW_MS }, () => {
       ['3', { id: 3, email: copies[0][1].email, is_new: true }],
       ['4', null],
     ]);
-    await copier.stop();
-    await broker.stop();
   });
 });
 
@@ -201,7 +192,7 @@ const BROKER = `<project xmlns="http://maven.apache.org/POM/4.0.0">
 </project>`;
 
 /** A broker of Apache Kafka that is its own controller. */
-async function startBroker(): Promise<{ address: string; stop(): Promise<void> }> {
+async function startBroker(): Promise<string> {
   const place = folderOf('kafka-broker', ['libs']);
   writeFileSync(join(place, 'pom.xml'), BROKER);
   maven(place, 'dependency:copy-dependencies', '-DoutputDirectory=libs');
@@ -222,7 +213,7 @@ async function startBroker(): Promise<{ address: string; stop(): Promise<void> }
   const id = ['-t', 'MkU3OEVBNTcwNTJENDM2Qk'];
   const storage = [...java, 'kafka.tools.StorageTool', 'format', ...id] as const;
   await run([...storage, '-c', 'server.properties'], place);
-  const broker = start([...java, 'kafka.Kafka', 'server.properties'], place);
+  start([...java, 'kafka.Kafka', 'server.properties'], place);
   await until(() => accepts(port), 'the broker accepts connections');
-  return { address: `127.0.0.1:${port}`, stop: broker.stop };
+  return `127.0.0.1:${port}`;
 }

@@ -1,6 +1,6 @@
-import { execFile } from 'node:child_process';
-import { accessSync, constants, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { delimiter, dirname, join } from 'node:path';
+import { execFile, spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ADMIN_TOKEN, admin, adminPlace } from '../support/admin.ts';
 import { readText } from '../support/docs.ts';
@@ -60,27 +60,17 @@ test('the policy is made, read and changed, and stays', async () => {
   expect((await send(policy.destroy_method, policy.destroy_path)).body).toMatchObject(other);
 });
 
-/** The path of a program; undefined without it. */
-function onPath(name: string): string | undefined {
-  const paths = process.env.PATH!.split(delimiter).map((folder) => join(folder, name));
-  return paths.find((path) => {
-    try {
-      accessSync(path, constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
-}
-const terraform = onPath('tofu') ?? onPath('terraform');
+/** The path of a program; '' without it. */
+const onPath = (name: string) => spawnSync('which', [name], { encoding: 'utf8' }).stdout.trim();
+const terraform = onPath('tofu') || onPath('terraform');
 const provider = onPath('terraform-provider-restapi');
 
-describe.skipIf(terraform === undefined || provider === undefined)('Terraform or OpenTofu', () => {
+describe.skipIf(terraform === '' || provider === '')('Terraform or OpenTofu', () => {
   let folder: string;
   const run = (...args: string[]) =>
     new Promise<{ code: number; output: string }>((resolve) => {
       const options = { cwd: folder, env: environment() };
-      execFile(terraform!, [...args, '-no-color'], options, (error, stdout, stderr) =>
+      execFile(terraform, [...args, '-no-color'], options, (error, stdout, stderr) =>
         resolve({ code: error === null ? 0 : Number(error.code), output: stdout + stderr }),
       );
     });
@@ -109,7 +99,7 @@ describe.skipIf(terraform === undefined || provider === undefined)('Terraform or
     folder = join(service.place.folder, 'terraform');
     mkdirSync(folder);
     cpSync(join(ROOT, FOLDER), folder, { recursive: true });
-    const override = `"Mastercard/restapi" = ${JSON.stringify(dirname(provider!))}`;
+    const override = `"Mastercard/restapi" = ${JSON.stringify(dirname(provider))}`;
     const text = `provider_installation {\n  dev_overrides {\n${override}\n}\n}\n`;
     writeFileSync(join(folder, 'cli.tfrc'), text);
   });

@@ -1,12 +1,13 @@
-import { spawn, spawnSync } from 'node:child_process';
-import { cpSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { CaseServices, GENERATED_CASES } from '../support/client-cases.ts';
+import { newFolder } from '../support/folder.ts';
 import { startWithPolicy } from '../support/policy.ts';
 import { freePort } from '../support/processes.ts';
-import { endOf, ROOT, runCli } from '../support/program.ts';
+import { ROOT, runCli } from '../support/program.ts';
+import { run as runProgram } from '../support/running.ts';
 import { kinds, leastPrivilegePlace, type Service, startService } from '../support/service.ts';
 import { tokenPattern } from '../support/token-rules.ts';
 
@@ -25,8 +26,8 @@ interface Generator {
   readonly generate: string;
   /** Compiles the client, or checks its types. */
   readonly compile: string;
-  /** A file of callers/, and its name in the folder. */
-  readonly caller: readonly [string, string];
+  /** A file of callers/. Of Python and TypeScript, its name in the folder is `caller`. */
+  readonly caller: string;
   /** Compiles and runs the caller. */
   readonly call: string;
   /** A file of callers/ that runs the cases of cases.json, its name in the folder, its command. */
@@ -36,7 +37,8 @@ interface Generator {
 const openapiGenerator = (target: string) =>
   `java -jar ${JAR} generate -g ${target} -i openapi.json`;
 const PYTHON_CALL = 'mypy --strict --follow-imports=silent caller.py >&2 && python caller.py';
-const CLASSPATH = `export CLASSPATH='compiled:${LIBRARIES}'`;
+const java = (name: string) =>
+  `export CLASSPATH='compiled:${LIBRARIES}' && javac -d compiled ${name}.java && java ${name}`;
 const TSC = join(ROOT, 'node_modules/.bin/tsc');
 const TYPESCRIPT = { compile: TSC, call: `${TSC} && node compiled/caller.js` };
 
@@ -48,7 +50,7 @@ const GENERATORS: readonly Generator[] = [
       'openapi-python-client generate --path openapi.json --meta none --output-path standin',
     // Without its client.py, which is the same for every document, and has a fault in __exit__.
     compile: 'mypy --strict --follow-imports=silent standin/api standin/models',
-    caller: ['openapi_python_client.py', 'caller.py'],
+    caller: 'openapi_python_client.py',
     call: PYTHON_CALL,
   },
   {
@@ -56,7 +58,7 @@ const GENERATORS: readonly Generator[] = [
     find: `test -f ${JAR} && type java mypy`,
     generate: `${openapiGenerator('python')} --package-name standin`,
     compile: 'mypy standin',
-    caller: ['openapi_generator.py', 'caller.py'],
+    caller: 'openapi_generator.py',
     call: PYTHON_CALL,
   },
   {
@@ -64,13 +66,9 @@ const GENERATORS: readonly Generator[] = [
     find: `test -f ${JAR} && type java javac && test -d ${TOOLS}/java`,
     generate: `${openapiGenerator('java')} -o standin`,
     compile: `javac -cp '${LIBRARIES}' -d compiled $(find standin/src/main -name '*.java')`,
-    caller: ['Caller.java', 'Caller.java'],
-    call: `${CLASSPATH} && javac -d compiled Caller.java && java Caller`,
-    cases: [
-      'Cases.java',
-      'Cases.java',
-      `${CLASSPATH} && javac -d compiled Cases.java && java Cases`,
-    ],
+    caller: 'Caller.java',
+    call: java('Caller'),
+    cases: ['Cases.java', 'Cases.java', java('Cases')],
   },
   {
     name: 'openapi-generator, go',
@@ -78,7 +76,7 @@ const GENERATORS: readonly Generator[] = [
     // The go.mod of the client is for a repository of its own.
     generate: `${openapiGenerator('go')} -o standin --package-name standin && rm standin/go.mod`,
     compile: 'go mod init caller && go build ./standin',
-    caller: ['main.go', 'main.go'],
+    caller: 'main.go',
     call: 'go run .',
     cases: ['cases.go', 'cases/main.go', 'go run ./cases'],
   },
@@ -88,21 +86,21 @@ const GENERATORS: readonly Generator[] = [
     // Without this option, names with `_` make code that tsc refuses.
     generate: `${openapiGenerator('typescript-fetch')} -o standin -p modelPropertyNaming=original`,
     ...TYPESCRIPT,
-    caller: ['typescript_fetch.ts', 'caller.ts'],
+    caller: 'typescript_fetch.ts',
   },
   {
     name: 'openapi-typescript with openapi-fetch',
     find: 'type openapi-typescript',
     generate: 'openapi-typescript openapi.json -o standin/schema.ts',
     ...TYPESCRIPT,
-    caller: ['openapi_fetch.ts', 'caller.ts'],
+    caller: 'openapi_fetch.ts',
   },
   {
     name: '@hey-api/openapi-ts',
     find: 'type openapi-ts',
     generate: 'openapi-ts -i openapi.json -o standin',
     ...TYPESCRIPT,
-    caller: ['hey_api.ts', 'caller.ts'],
+    caller: 'hey_api.ts',
   },
 ];
 
@@ -129,17 +127,15 @@ const POLICY = 'version: 1\nfields: { email: email, age: text }\nelsewhere: pass
 
 let service: Service;
 let services: CaseServices;
-let folder: string;
+const folder = newFolder('generators');
 beforeAll(async () => {
   service = await startService(await leastPrivilegePlace(), { OPS_PORT: String(await freePort()) });
-  folder = mkdtempSync(join(tmpdir(), 'standin-generators-'));
   services = await CaseServices.start(folder);
 });
 afterAll(async () => {
   await services.stop();
   await service.stop();
   service.place.remove();
-  rmSync(folder, { recursive: true });
 });
 
 /** A new folder for a client. */
@@ -165,10 +161,7 @@ const ENV = {
 async function run(command: string, cwd: string, of = service): Promise<string> {
   const more = { STANDIN_URL: of.url, STANDIN_API_KEY: of.api_key };
   const env = { ...ENV, ...more, MYPY_CACHE_DIR: join(folder, 'mypy') };
-  const child = spawn('sh', ['-ec', command], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
-  const { code, stdout, stderr } = await endOf(child);
-  expect(code, `${command}\n${stdout}\n${stderr}`).toBe(0);
-  return stdout;
+  return runProgram(['sh', '-ec', command], { cwd, env });
 }
 
 /** The answers of a service to a caller, in the form that all callers print. */
@@ -207,8 +200,8 @@ describe.each(GENERATORS)('$name', ({ find, generate, compile, caller, call, cas
     place = prepare(await response.text());
     await run(generate, place);
     await run(compile, place);
-    const [source, target] = caller;
-    cpSync(join(import.meta.dirname, 'callers', source), join(place, target));
+    const target = caller.replace(/^[a-z_]+(?=\.(py|ts)$)/, 'caller');
+    cpSync(join(import.meta.dirname, 'callers', caller), join(place, target));
     const answers = JSON.parse(await run(call, place));
     expect(answers).toEqual({ ...ANSWERS, client_id: service.client_id });
   });

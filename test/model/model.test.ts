@@ -1,15 +1,14 @@
 import { execFile } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { has } from '../support/deploy.ts';
 import { FENCES, PARTS } from './fences.ts';
 
 /** Spin turns the model into a C program, which explores it. */
-const canRun = ['spin', 'cc'].every((program) =>
-  (process.env.PATH ?? '').split(delimiter).some((folder) => existsSync(join(folder, program))),
-);
+const canRun = ['spin', 'cc'].every((program) => has('which', program));
 const TIMEOUT_MS = 1_800_000;
 /** No path without a repetition is longer. */
 const DEPTH = 4_000_000;

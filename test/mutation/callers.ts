@@ -94,7 +94,7 @@ in replaceCells by packages/bulk/test/replace
 packages/client/src/replacement.ts
 
 passed-in-clear: A client takes no answer that left strings of its list in clear.
-in replaceStrings by clients/typescript: leaves nothing in clear
+in replaceStrings by clients/typescript
 - checkPassed(call.operation, answer);
 
 packages/paths/src/json-text.ts

@@ -33,6 +33,7 @@ test.each([
   ['nowhere is not there once', { within: 'nowhere' }],
   ['its file is gone', { file: 'src/no-such.ts' }],
   ['a test is gone', { tests: ['no-such.test.ts'] }],
+  ['no test has its name', { name: 'no such name' }],
 ])('an entry that cannot be made any more is reported: %s', (problem, change) => {
   expect(problemOf(MUTANTS[0]!, ROOT)).toBeUndefined();
   expect(problemOf({ ...MUTANTS[0]!, ...change }, ROOT)).toMatch(problem);

@@ -111,7 +111,10 @@ export function problemOf(mutant: Mutant, root: string): string | undefined {
   if (!existsSync(file)) return 'its file is gone';
   const result = changed(mutant, readFileSync(file, 'utf8'));
   if ('problem' in result) return result.problem;
-  return mutant.tests.every((one) => existsSync(join(root, one))) ? undefined : 'a test is gone';
+  if (!mutant.tests.every((one) => existsSync(join(root, one)))) return 'a test is gone';
+  const names = new RegExp(mutant.name ?? '');
+  const isNamed = mutant.tests.some((one) => names.test(readFileSync(join(root, one), 'utf8')));
+  return isNamed ? undefined : 'no test has its name';
 }
 
 /** As in `store` or `bulk`. */

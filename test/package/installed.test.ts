@@ -1,85 +1,47 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import {
   chownSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
-  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ROOT, readText } from '../support/docs.ts';
-import {
-  install,
-  PACK_TIMEOUT_MS,
-  pack,
-  plainEnvironment,
-  run,
-  type Surroundings,
-} from '../support/package.ts';
-import { freePort, isRunning, owner } from '../support/processes.ts';
-import { firstClient, until } from '../support/service.ts';
+import { newFolder } from '../support/folder.ts';
+import { install, PACK_TIMEOUT_MS, pack, plainEnvironment, run } from '../support/package.ts';
+import { freePort, owner } from '../support/processes.ts';
+import { type Command, type Surroundings, start } from '../support/running.ts';
+import { firstClient } from '../support/service.ts';
 
 const VERSION: string = JSON.parse(readText('package.json')).version;
 
-const hasConsole = existsSync(join(ROOT, 'packages/console/src/index.html'));
-
-let folder: string;
+const folder = newFolder('installed');
 /** Where the package is installed, in node_modules. */
-let home: string;
+const home = join(folder, 'home');
 let isInstalled: boolean;
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'standin-installed-'));
-  home = join(folder, 'home');
   isInstalled = await install((await pack(folder)).tarball, home);
 }, PACK_TIMEOUT_MS);
 beforeEach(({ skip }) => {
   if (!isInstalled) skip('no registry');
 });
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
-interface Serving {
-  readonly url: string;
-  readonly api_key: string;
-  /** Ctrl-C in its terminal: everything in the foreground gets SIGINT. @returns what it wrote */
-  interrupt(): Promise<string>;
-}
 
 /** Starts the service by a command line, and resolves when it listens. */
-async function serve(
-  [program, ...args]: readonly [string, ...string[]],
-  { env, ...where }: Surroundings,
-): Promise<Serving> {
+async function serve(command: Command, { env, ...where }: Partial<Surroundings>) {
   const settings = { ...plainEnvironment(), PORT: String(await freePort()), OPS_PORT: '0', ...env };
-  const child = spawn(program, args, { ...where, env: settings, detached: true });
-  // Where the test fails before it ends the service; the group is all that npx started.
-  onTestFinished(() => {
-    if (isRunning(-child.pid!)) process.kill(-child.pid!, 'SIGKILL');
-  });
-  let output = '';
-  const listen = (chunk: Buffer) => {
-    output += chunk;
-  };
-  child.stdout.on('data', listen);
-  child.stderr.on('data', listen);
-  const closed = new Promise((resolve) => child.once('close', resolve));
-  void closed.then(() => {
-    output += 'closed';
-  });
-  await until(() => /listening|closed$/.test(output), 'the service listens', 60_000);
-  expect(output).toContain('"msg":"listening"');
+  const service = start(command, { cwd: home, ...where, env: settings });
+  await service.wrote(/"msg":"listening"/);
   return {
-    url: /"url":"([^"]+)"/.exec(output)![1]!,
-    api_key: firstClient(output).api_key,
+    url: await service.wrote(/"url":"([^"]+)"/),
+    api_key: firstClient(service.output()).api_key,
+    /** Ctrl-C in its terminal: everything in the foreground gets SIGINT. */
     interrupt: async () => {
-      process.kill(-child.pid!, 'SIGINT');
-      await closed;
-      return output;
+      await service.stop('SIGINT');
+      expect(service.output()).toContain('"msg":"stopped"');
     },
   };
 }
@@ -96,7 +58,7 @@ test('brings nothing that only its authors need', () => {
 test('npx standin serve runs in that folder with a database of its own, as the help says, and ends on Ctrl-C', async () => {
   const version = await run('npx', ['standin', '--version'], { cwd: home });
   expect(version).toMatchObject({ code: 0, stdout: `${VERSION}\n` });
-  const service = await serve(['npx', 'standin', 'serve'], { cwd: home });
+  const service = await serve(['npx', 'standin', 'serve'], {});
   const { stdout: help } = await run('npx', ['standin', '--help'], { cwd: home });
   expect(help).toContain(`Documents: ${join(home, 'node_modules/standin/docs')}`);
   const curl = /curl .*?}'/s.exec(help)![0].replace('http://127.0.0.1:8080', service.url);
@@ -111,7 +73,7 @@ test('npx standin serve runs in that folder with a database of its own, as the h
   const doctor = await run('npx', ['standin', 'doctor'], { cwd: home });
   expect(doctor.code).toBe(0);
   expect(doctor.stdout).toMatch(/^ok +clients: 1 enabled, 1 live API key$/m);
-  expect(await service.interrupt()).toContain('"msg":"stopped"');
+  await service.interrupt();
   expect(readdirSync(home).sort()).toEqual([
     'data',
     'node_modules',
@@ -135,13 +97,12 @@ test('it needs to write nowhere but in its data folder: read-only, of another us
   const response = await fetch(`${service.url}/health`);
   expect(response.status).toBe(200);
   // So are the console and, of another package, its charts.
-  const pages = hasConsole ? ['metrics', '', 'assets/uplot.js'] : ['metrics'];
-  for (const page of pages) {
+  for (const page of ['metrics', '', 'assets/uplot.js']) {
     const { status } = await fetch(`http://127.0.0.1:${OPS_PORT}/${page}`);
     expect({ page, status }).toEqual({ page, status: 200 });
   }
   expect(await run(linked, ['client', 'list'], where)).toMatchObject({ code: 0, stderr: '' });
-  expect(await service.interrupt()).toContain('"msg":"stopped"');
+  await service.interrupt();
   expect(readdirSync(place)).toEqual(['data']);
 });
 

@@ -1,18 +1,16 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { publint } from 'publint';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { ROOT, readText } from '../support/docs.ts';
+import { newFolder } from '../support/folder.ts';
 import { PACK_TIMEOUT_MS, type Packed, pack, run } from '../support/package.ts';
 
-let folder: string;
+const folder = newFolder('package');
 let packed: Packed;
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'standin-package-'));
   packed = await pack(folder);
 }, PACK_TIMEOUT_MS);
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const MAX_TARBALL_BYTES = 650_000;
 const MAX_UNPACKED_BYTES = 2_100_000;

@@ -22,16 +22,10 @@ type Json = string | number | boolean | null | Json[] | { [name: string]: Json }
 /** Facts of an error that a case expects; others are left open. */
 interface ExpectedError {
   readonly class?: string;
-  readonly code?: string;
-  readonly status?: number;
-  readonly path?: string;
-  readonly reason?: string;
-  readonly kind?: string;
-  readonly detail?: string;
-  readonly attempts?: number;
   readonly more_attempts_than?: number;
   /** A part of the message. */
   readonly says?: string;
+  readonly [fact: string]: unknown;
 }
 
 interface Expected {

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { cpSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { type Ended, endOf, ROOT } from './program.ts';
+import type { Surroundings } from './running.ts';
 
 interface PackedFile {
   readonly path: string;
@@ -69,18 +70,11 @@ export async function install(
   throw new Error(stderr);
 }
 
-export interface Surroundings {
-  readonly cwd: string;
-  readonly env?: Record<string, string>;
-  readonly uid?: number;
-  readonly gid?: number;
-}
-
 /** Runs a program to its end, without the developer's own settings. */
 export function run(
   program: string,
   args: readonly string[],
-  { env, ...where }: Surroundings,
+  { env, ...where }: Partial<Surroundings>,
 ): Promise<Ended> {
   return endOf(spawn(program, args, { ...where, env: { ...plainEnvironment(), ...env } }));
 }

@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import {
   cpSync,
   existsSync,
@@ -9,8 +9,8 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { CLI, endOf, ROOT } from './program.ts';
-import { until } from './service.ts';
+import { CLI, ROOT } from './program.ts';
+import { type Command, run as runProgram, start as startProgram } from './running.ts';
 
 /** What the recipes need is installed here once: later runs find it. */
 const FOLDER = join(ROOT, 'build/recipes');
@@ -74,57 +74,11 @@ export function commandFolder(folder: string): string {
   return folder;
 }
 
-export interface Running {
-  /** Everything it wrote. */
-  output(): string;
-  /** What a group of the pattern matched, once the program wrote it. */
-  wrote(pattern: RegExp): Promise<string>;
-  stop(): Promise<void>;
-}
+const within = (cwd: string, env: object) => ({ cwd, env: { ...process.env, ...env } });
 
-type Command = readonly [string, ...string[]];
-
-export function start([program, ...words]: Command, cwd: string, env = {}): Running {
-  const child: ChildProcess = spawn(program, words, {
-    cwd,
-    env: { ...process.env, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let output = '';
-  const read = (chunk: Buffer) => {
-    output += chunk;
-  };
-  child.stdout!.on('data', read);
-  child.stderr!.on('data', read);
-  const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
-  let isOver = false;
-  void ended.then(() => {
-    isOver = true;
-  });
-  return {
-    output: () => output,
-    wrote: async (pattern) => {
-      await until(() => isOver || pattern.test(output), `${program} writes ${pattern}`);
-      const found = pattern.exec(output);
-      if (found === null) throw new Error(`${program} ended:\n${output}`);
-      return found[1] ?? '';
-    },
-    stop: async () => {
-      child.kill('SIGKILL');
-      await ended;
-    },
-  };
-}
+export const start = (command: Command, cwd: string, env = {}) =>
+  startProgram(command, within(cwd, env));
 
 /** Runs it to its end. @returns its standard output */
-export async function run([program, ...words]: Command, cwd: string, env = {}): Promise<string> {
-  const { code, stdout, stderr } = await endOf(
-    spawn(program, words, {
-      cwd,
-      env: { ...process.env, ...env },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    }),
-  );
-  if (code !== 0) throw new Error(`${program} ended with ${code}:\n${stdout}\n${stderr}`);
-  return stdout;
-}
+export const run = (command: Command, cwd: string, env = {}) =>
+  runProgram(command, within(cwd, env));
