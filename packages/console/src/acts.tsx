@@ -194,8 +194,9 @@ export function ApplyPolicy() {
     title: 'Apply a policy',
     fields: field(draft.current || ((await policyInForce())?.document ?? '')),
     verb: 'Look what changes',
+    // Some browsers give the lines of a form's field other ends.
     go: (form) =>
-      checked(String(form.get('document')), () => {
+      checked(String(form.get('document')).replaceAll('\r\n', '\n'), () => {
         draft.current = '';
       }),
   });
