@@ -48,13 +48,8 @@ export async function openLog(level: string, isForReaders: boolean): Promise<Log
   const output = new LogOutput((lines) =>
     logger.warn({ lines }, 'standard output did not take lines of the log: they were dropped'),
   );
-<<<<<<< HEAD
   const textOf = isForReaders ? await prettyText() : shownLines;
   const requestOf = isForReaders ? requestForPeople : requestText;
-=======
-  const textOf = options.isPretty ? await prettyText() : shownLines;
-  const requestOf = options.isPretty ? requestForPeople : requestText;
->>>>>>> s6
   const logger = pino(
     {
       level,

@@ -48,7 +48,9 @@ const programOf = (name: string) => join(PROJECT, `dist/${name}.js`);
 /** Starts an example as its reader would. Resolves when it listens. */
 async function listening(name: string, env: Record<string, string>) {
   const running = start([process.execPath, programOf(name)], PROJECT, env);
-  onTestFinished(() => running.stop());
+  onTestFinished(async () => {
+    await running.stop();
+  });
   return { ...running, url: `http://127.0.0.1:${await running.wrote(/port: (\d+)/)}` };
 }
 

@@ -44,7 +44,7 @@ export async function ownVault({ kind, serverUrl, nodes = 1, env }: VaultOptions
 export async function vaultAt(place: Place, count = 1, env?: Record<string, string>) {
   const nodes: Awaited<ReturnType<typeof ownService>>[] = [];
   while (nodes.length < count) nodes.push(await ownService(place, env));
-  return { place, nodes, service: nodes[0]!, ...actsOn(place, nodes[0]) };
+  return { nodes, service: nodes[0]!, ...actsOn(place, nodes[0]) };
 }
 
 /** `call`, also with a list of strings. */

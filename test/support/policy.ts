@@ -1,5 +1,5 @@
-import { inject } from 'vitest';
-import { type OpsService, servedOps, startWithOps } from './ops.ts';
+import { beforeAll, inject } from 'vitest';
+import { type OpsService, servedOps } from './ops.ts';
 import { query } from './postgres.ts';
 import { expectNoSecretIn, noteSecrets } from './secrecy.ts';
 import {
@@ -37,13 +37,11 @@ export function governed(
   makePlace = usualPlace,
 ) {
   const keys: Record<string, string> = {};
-  const at = servedOps(async () => {
-    const place = await makePlace();
-    const started = await startWithOps(place, typeof env === 'function' ? env(place) : env);
+  const at = servedOps(env, makePlace);
+  beforeAll(async () => {
     for (const [name, options] of Object.entries({ app: ALL, ...clients }))
-      keys[name] = (await createClient(place, '--name', name, ...options)).api_key;
-    if (document !== undefined) await applied(started, document);
-    return { ...started, api_key: keys.app! };
+      keys[name] = (await createClient(at.service.place, '--name', name, ...options)).api_key;
+    if (document !== undefined) await applied(at.service, document);
   });
   /** Adds a version without the command, which would check it. Does not wait. */
   async function insert(text: string, { place } = at.service): Promise<number> {

@@ -243,12 +243,8 @@ export class VaultClient {
   ): Promise<readonly Result[]> {
     const { texts, view } = question;
     if (this.#isFull(texts.length)) throw new CallerError('overloaded', '', 1);
-<<<<<<< HEAD
-    if (areDistinct(texts)) return this.#askDistinct(question, weigh, deadlineMs);
-=======
     if (areDistinct(texts))
       return this.#askDistinct(question, weigh, deadlineMs) as Promise<Result[]>;
->>>>>>> s6
     const keys = view === null ? texts : texts.map((text, i) => view.marks[i] + text);
     const indexes = new Map(keys.map((key, i) => [key, i]));
     const asked = withTexts(question, [...indexes.values()]);
