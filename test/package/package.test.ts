@@ -64,7 +64,7 @@ describe('the package', () => {
     const builds = sourceFiles().map((path) =>
       path.replace(/^(?:packages\/(\w+\/))?src\//, 'dist/$1'),
     );
-    const compiled = builds.map((path) => path.replace(/\.ts$/, '.js'));
+    const compiled = builds.map((path) => path.replace(/\.tsx?$/, '.js'));
     const built = paths.filter((path) => path.startsWith('dist/'));
     const declarations = built.filter((path) => path.endsWith('.d.ts'));
     expect(built.filter((path) => !declarations.includes(path)).sort()).toEqual(compiled.sort());
