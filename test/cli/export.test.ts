@@ -33,7 +33,9 @@ let folders = 0;
 async function exported(): Promise<{ folder: string; command: string }> {
   const folder = at.path(`out-${++folders}`);
   const command = `export -o ${folder} --recipient ${recipient} --part-size 1000`;
-  expect(await at.result(command)).toMatchObject({ files: 5, pairs: PAIRS });
+  const { files, pairs } = await at.result(command);
+  expect(pairs).toBe(PAIRS);
+  expect(files).toBeGreaterThan(1);
   return { folder, command };
 }
 

@@ -214,9 +214,12 @@ describe('C32: control and bidi characters', () => {
 
     test.runIf(hasTerminal)('and in the pretty log on a terminal', async () => {
       const pretty = await serveOnTerminal(at.place, { LOG_FORMAT: 'pretty' });
-      await tokenizeAt(pretty.url);
-      await until(() => pretty.output().includes('standin_'), 'its line');
-      await pretty.stop();
+      try {
+        await tokenizeAt(pretty.url);
+        await until(() => pretty.output().includes('standin_'), 'its line');
+      } finally {
+        await pretty.stop();
+      }
       expect(pretty.output()).toMatch(COLOURS);
       expect(plain(pretty.output())).not.toMatch(RAW);
     });
