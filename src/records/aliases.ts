@@ -37,9 +37,12 @@ export class Aliases {
   async lead<One extends Led>(drafts: readonly One[]): Promise<ReadonlySet<One>> {
     const given = new Set<One>();
     const { suffix } = this.#terms;
-    for (let pending = drafts.map((draft) => stepTo(draft, draft.drawn)); ; ) {
+    for (let pending = drafts.map((draft) => ({ draft, drawn: draft.drawn })); ; ) {
       for (const { draft, drawn } of pending) if (drawn?.token === draft.token) given.add(draft);
-      const steps = pending.filter((one): one is Step<One> => isOpenStep(one));
+      // A token that equals the drawn one needs no alias. Without further draws there is no place.
+      const steps = pending.filter(
+        (one): one is Step<One> => one.drawn !== undefined && one.drawn.token !== one.draft.token,
+      );
       if (steps.length === 0) return given;
       const rows = await this.#place(steps);
       pending = steps.flatMap(({ draft, drawn }, i) => {
@@ -47,7 +50,7 @@ export class Aliases {
         if (found === 'stored' || this.#isAlias(found.record, draft)) given.add(draft);
         if (found === 'stored' || isOfValue(draft, found.record)) return [];
         const { rule, value, source } = draft;
-        return [stepTo(draft, rule.drawToken(value, suffix, source.draws, drawn.draw + 1))];
+        return [{ draft, drawn: rule.drawToken(value, suffix, source.draws, drawn.draw + 1) }];
       });
     }
   }
@@ -114,13 +117,4 @@ export function isOfValue({ source }: Pick<Led, 'source'>, record: SealedRecord)
 interface Step<One> {
   readonly draft: One;
   readonly drawn: Drawn;
-}
-
-function stepTo<One>(draft: One, drawn: Drawn | undefined) {
-  return { draft, drawn };
-}
-
-/** A token that equals the drawn one needs no alias. Without further draws there is no place. */
-function isOpenStep({ draft, drawn }: ReturnType<typeof stepTo<Led>>): boolean {
-  return drawn !== undefined && drawn.token !== draft.token;
 }

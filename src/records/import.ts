@@ -74,7 +74,10 @@ export class Importer {
    * @throws InternalError when the database is away for long, or the keys cannot be read
    */
   async take(pairs: readonly Pair[]): Promise<(Imported | Refusal)[]> {
-    const nowMs = pairs.some((pair) => pair.expires_at !== null) ? await this.#nowMs() : 0;
+    const { pool } = this.#vault;
+    const readTime = () => databaseTimeMs(pool, commandDeadline());
+    const isTimed = pairs.some((pair) => pair.expires_at !== null);
+    const nowMs = isTimed ? await persistently(this.#options.stop, readTime) : 0;
     const checked = pairs.map((pair) => draftOf(pair, this.#terms, nowMs));
     const drafts = checked.filter((one): one is Draft => !isRefusal(one));
     const fits = drafts.map((draft) => this.#fitOf(draft));
@@ -90,12 +93,6 @@ export class Importer {
       return isRefusal(verdict) ? verdict : { ...verdict, isGiven: given.has(draft) };
     });
     return checked.map((one) => (isRefusal(one) ? one : results.shift()!));
-  }
-
-  #nowMs(): Promise<number> {
-    return persistently(this.#options.stop, () =>
-      databaseTimeMs(this.#vault.pool, commandDeadline()),
-    );
   }
 
   /** undefined: the vault itself tells, because earlier pairs are in it. */
