@@ -5,6 +5,7 @@ import {
   descriptorsOf,
   forSeconds,
   LOAD_SECONDS,
+  leastPlace,
   residentBytes,
   startLeast,
 } from '../support/callers.ts';
@@ -120,7 +121,7 @@ test.skipIf(postgresBin === undefined)(
   async () => {
     // A wait of a second is logged, which no statement of one row takes.
     const cluster = await newCluster({ log_lock_waits: 'on', deadlock_timeout: '1s' });
-    const first = await startLeast({}, cluster.url('postgres'));
+    const first = await startLeast({}, await leastPlace(cluster.url('postgres')));
     const nodes = [first, await start(first.place)];
     const callers = nodes.map((node) => new Callers(node, 32));
     const tokens = new Set<string>();

@@ -12,7 +12,7 @@ import { text } from 'node:stream/consumers';
 import { onTestFinished } from 'vitest';
 import { lasting } from './fault.ts';
 import { loop } from './loop.ts';
-import { leastPrivilegePlace, type Service, startService } from './service.ts';
+import { leastPrivilegePlace, type Place, type Service, startService } from './service.ts';
 
 /** Length of a load. Set LOAD_SECONDS=60 for a full load, 3600 for a soak test. */
 export const LOAD_SECONDS = Number(process.env.LOAD_SECONDS ?? process.env.FAULT_SECONDS ?? 4);
@@ -80,11 +80,16 @@ export class Callers {
   }
 }
 
-/** A service that has only its rights, ended with the test. */
-export async function startLeast(env: Record<string, string> = {}, serverUrl?: string) {
+/** A place whose service has only its rights, removed with the test. */
+export async function leastPlace(serverUrl?: string): Promise<Place> {
   const place = await leastPrivilegePlace(serverUrl);
   onTestFinished(place.remove);
-  const service = await startService(place, env);
+  return place;
+}
+
+/** A service that has only its rights, ended with the test. */
+export async function startLeast(env: Record<string, string> = {}, place?: Place) {
+  const service = await startService(place ?? (await leastPlace()), env);
   onTestFinished(() => service.stop());
   return service;
 }
