@@ -14,26 +14,16 @@ const DAY_MS = 86_400_000;
  * Verifies a license file offline: a JWT (RFC 7519) signed with EdDSA (RFC 8037), against a public
  * key in PEM (SPKI). `sub` names the licensee; `exp` is required.
  */
-export async function verifyLicense(
-  files: LicenseFiles,
-  now: Date = new Date(),
-): Promise<LicenseState> {
-  try {
-    return await verifyTexts(readTexts(files), now);
-  } catch (error) {
-    return { status: 'invalid', problem: unreadProblem(error) };
-  }
+export async function verifyLicense(files: LicenseFiles): Promise<LicenseState> {
+  return readLicense(files).catch((error) => invalid(unreadProblem(error)));
 }
 
-interface LicenseTexts {
-  readonly license: string;
-  readonly publicKey: string;
+function invalid(problem: string): LicenseState {
+  return { status: 'invalid', problem };
 }
 
-/** @throws file system errors */
-function readTexts({ licenseFile, publicKeyFile }: LicenseFiles): LicenseTexts {
-  const publicKey = readText(publicKeyFile);
-  return { publicKey, license: readText(licenseFile).trim() };
+function unreadProblem({ code, path }: NodeJS.ErrnoException): string {
+  return `${path}: ${code}`;
 }
 
 /** Adds the path, because Node's error has none when a file opens but cannot be read. */
@@ -45,42 +35,31 @@ function readText(path: string): string {
   }
 }
 
-function unreadProblem(error: unknown): string {
-  const { code, path } = error as NodeJS.ErrnoException;
-  return `${path}: ${code}`;
-}
-
-async function verifyTexts(texts: LicenseTexts, now: Date): Promise<LicenseState> {
+/** @throws file system errors */
+async function readLicense({ licenseFile, publicKeyFile }: LicenseFiles): Promise<LicenseState> {
+  const publicKey = readText(publicKeyFile);
+  const license = readText(licenseFile).trim();
   // Loaded here, so that a start without a license does not load it.
   const { errors, importSPKI, jwtVerify } = await import('jose');
+  const now = new Date();
   try {
-    const key = await importSPKI(texts.publicKey, 'EdDSA');
+    const key = await importSPKI(publicKey, 'EdDSA');
     // Every use checks the expiry, so the signature check ignores it.
-    const { payload } = await jwtVerify(texts.license, key, {
+    const { payload } = await jwtVerify(license, key, {
       algorithms: ['EdDSA'],
       requiredClaims: ['exp', 'sub'],
       currentDate: now,
       clockTolerance: '100 years',
     });
-    if (payload.nbf !== undefined && payload.nbf * 1000 > now.getTime()) {
-      return { status: 'invalid', problem: 'it is not valid yet (nbf)' };
-    }
-    const expiresAt = new Date(payload.exp! * 1000);
-    if (Number.isNaN(expiresAt.getTime()))
-      return { status: 'invalid', problem: 'its expiry (exp) is not a date' };
-    if (typeof payload.sub !== 'string')
-      return { status: 'invalid', problem: 'its licensee (sub) is not a string' };
-    return {
-      status: expiresAt > now ? 'valid' : 'expired',
-      subject: payload.sub,
-      expires_at: expiresAt,
-    };
+    const { exp, nbf = 0, sub: subject } = payload;
+    const expiresAt = new Date(exp! * 1000);
+    if (nbf * 1000 > now.getTime()) return invalid('it is not valid yet (nbf)');
+    if (Number.isNaN(expiresAt.getTime())) return invalid('its expiry (exp) is not a date');
+    if (typeof subject !== 'string') return invalid('its licensee (sub) is not a string');
+    return { status: expiresAt > now ? 'valid' : 'expired', subject, expires_at: expiresAt };
   } catch (error) {
-    const problem =
-      error instanceof errors.JOSEError
-        ? error.code
-        : 'the public key is not an EdDSA key in PEM (SPKI)';
-    return { status: 'invalid', problem };
+    const isRefused = error instanceof errors.JOSEError;
+    return invalid(isRefused ? error.code : 'the public key is not an EdDSA key in PEM (SPKI)');
   }
 }
 
@@ -112,9 +91,9 @@ export class License {
   }
 
   /** Days until the license expires, negative afterwards; undefined: no valid license was read. */
-  daysLeft(nowMs: number = Date.now()): number | undefined {
+  daysLeft(): number | undefined {
     if (this.#state === undefined || this.#state.status === 'invalid') return undefined;
-    return (this.#state.expires_at.getTime() - nowMs) / DAY_MS;
+    return (this.#state.expires_at.getTime() - Date.now()) / DAY_MS;
   }
 
   /** A warning for operators; undefined: none. */
@@ -131,22 +110,22 @@ export class License {
   }
 
   /** @throws InternalError license_expired or license_invalid */
-  check(nowMs: number = Date.now()): void {
+  check(): void {
     if (this.#state === undefined) return;
     if (this.#state.status === 'invalid') throw new InternalError('license_invalid');
-    if (this.#state.expires_at.getTime() <= nowMs) throw new InternalError('license_expired');
+    if (this.#state.expires_at.getTime() <= Date.now()) throw new InternalError('license_expired');
   }
 
   async #load(files: LicenseFiles): Promise<void> {
     this.#unread = undefined;
     try {
-      this.#state = await verifyTexts(readTexts(files), new Date());
-    } catch (error) {
+      this.#state = await readLicense(files);
+    } catch (unread) {
+      const error = unread as NodeJS.ErrnoException;
       // A missing file was removed on purpose. A file that cannot be opened now proves nothing.
       const wasRead = this.#state !== undefined && this.#state.status !== 'invalid';
-      const isGone = (error as NodeJS.ErrnoException).code === 'ENOENT';
-      if (wasRead && !isGone) this.#unread = unreadProblem(error);
-      else this.#state = { status: 'invalid', problem: unreadProblem(error) };
+      if (wasRead && error.code !== 'ENOENT') this.#unread = unreadProblem(error);
+      else this.#state = invalid(unreadProblem(error));
     }
   }
 }

@@ -50,7 +50,7 @@ export interface TokenCounts {
 
 /** A budget of unknown tokens holds one minute's worth of them. */
 const UNKNOWN_TOKENS_BURST_S = 60;
-const TELL_INTERVAL_MS = 60_000;
+const REPORT_INTERVAL_MS = 60_000;
 
 /** A bucket, with the quota that callers see. */
 interface Limit {
@@ -66,26 +66,26 @@ interface Limits {
 }
 
 /** Called with a client's refusals by one limit since the last call, at most once a minute. */
-type Tell = (clientId: string, limit: LimitName, refused: number) => void;
+type OnRefusals = (clientId: string, limit: LimitName, refused: number) => void;
 
 /** Applies the limits of each client. */
 export class ClientLimits {
   readonly #buckets: Buckets;
   readonly #lookUps: LookUps;
   readonly #defaults: DefaultLimits;
-  readonly #tell: Tell;
-  /** Refusals of each limit of each client that were not told yet. */
-  readonly #refusals = new Map<string, { toldAtMs: number; refused: number }>();
+  readonly #onRefusals: OnRefusals;
+  /** Refusals of each limit of each client that were not reported yet. */
+  readonly #refusals = new Map<string, { reportedAtMs: number; refused: number }>();
   /**
    * Keyed by the Client object: a changed client is a new object, so its new limits apply at once.
    */
   readonly #limits = new WeakMap<Client, Limits>();
 
-  constructor(buckets: Buckets, defaults: DefaultLimits, tell: Tell) {
+  constructor(buckets: Buckets, defaults: DefaultLimits, onRefusals: OnRefusals) {
     this.#buckets = buckets;
     this.#lookUps = new LookUps(buckets);
     this.#defaults = defaults;
-    this.#tell = tell;
+    this.#onRefusals = onRefusals;
   }
 
   /** Counts a request. */
@@ -136,15 +136,14 @@ export class ClientLimits {
     if (limit === undefined) return undefined;
     const { bucket } = limit;
     const spent = atMostWhole(bucket, unknown);
-    if (unknown === 0 || !hasGaps) {
-      const guessed = known > 0 ? Math.max(1, spent) : spent;
-      // Known tokens beside an unknown one may be guesses whose values nobody got.
-      const outcome = { ended: 1, known: unknown === 0 ? known : 0, unknown: spent, guessed };
-      return afterwards(this.#lookUps.settle(bucket, outcome), () => undefined);
-    }
-    const guessed = spent + costOfKnown(bucket, known);
-    const outcome = { ended: 1, known: 0, unknown: spent, guessed };
+    const tellsAll = unknown > 0 && hasGaps;
+    const guessed = tellsAll
+      ? spent + costOfKnown(bucket, known)
+      : Math.max(Math.min(1, known), spent);
+    // Known tokens beside an unknown one may be guesses whose values nobody got.
+    const outcome = { ended: 1, known: unknown === 0 ? known : 0, unknown: spent, guessed };
     return afterwards(this.#lookUps.settle(bucket, outcome), ({ left, retryAfterS }) => {
+      if (!tellsAll) return undefined;
       if (spent < unknown || left < 0) {
         const untilPaidS = retryAfterS + Math.ceil((guessed - 1) / bucket.rate);
         return this.#refuse(client, quotas.detokenize, limit, untilPaidS);
@@ -170,16 +169,16 @@ export class ClientLimits {
     return { quotas, state: { limit, left: 0, windowS: retryAfterS }, isRefused: true };
   }
 
-  /** Tells the first refusal at once, then the number of refusals once a minute. */
+  /** Reports the first refusal at once, then the number of refusals once a minute. */
   #countRefusal(clientId: string, limit: LimitName): void {
     const name = `${clientId} ${limit}`;
-    const since = this.#refusals.get(name) ?? { toldAtMs: -Infinity, refused: 0 };
+    const since = this.#refusals.get(name) ?? { reportedAtMs: -Infinity, refused: 0 };
     this.#refusals.set(name, since);
     since.refused++;
     const nowMs = performance.now();
-    if (nowMs - since.toldAtMs < TELL_INTERVAL_MS) return;
-    this.#tell(clientId, limit, since.refused);
-    since.toldAtMs = nowMs;
+    if (nowMs - since.reportedAtMs < REPORT_INTERVAL_MS) return;
+    this.#onRefusals(clientId, limit, since.refused);
+    since.reportedAtMs = nowMs;
     since.refused = 0;
   }
 
@@ -198,29 +197,27 @@ export function isAllowed(client: Client, operation: ClientOperation): boolean {
 }
 
 function limitsOf(client: Client, defaults: DefaultLimits): Limits {
-  const limit = (name: LimitName, column: LimitColumn, bucket = '', burstS = 1) =>
-    limitOf(name, client.client_id + bucket, client[column] ?? defaults[column], burstS);
+  /** undefined: rate 0, so no limit. */
+  const limitOf = (limit: LimitName, column: LimitColumn, bucket: string, burstS = 1) => {
+    const rate = client[column] ?? defaults[column];
+    if (rate === 0) return undefined;
+    const size = Math.max(1, Math.floor(rate * burstS));
+    const windowS = Math.max(burstS, Math.ceil(1 / rate));
+    const name = client.client_id + bucket;
+    return { bucket: { name, rate, burstS }, quota: { limit, size, windowS } };
+  };
   // This bucket is named by the id alone. Older nodes that share the Redis use that name.
-  const tokenize = limit('requests', 'rate_limit');
-  const detokenize = limit('detokenize', 'detokenize_limit', ':detokenize');
-  const lookup = limit('lookup', 'lookup_limit', ':lookup');
-  const unknownTokens = limit(
-    ...(['unknown_tokens', 'unknown_token_limit', ':unknown', UNKNOWN_TOKENS_BURST_S] as const),
-  );
+  const tokenize = limitOf('requests', 'rate_limit', '');
+  const detokenize = limitOf('detokenize', 'detokenize_limit', ':detokenize');
+  const lookup = limitOf('lookup', 'lookup_limit', ':lookup');
+  const [column, bucket] = ['unknown_token_limit', ':unknown'] as const;
+  const unknownTokens = limitOf('unknown_tokens', column, bucket, UNKNOWN_TOKENS_BURST_S);
   const quotas = {
     tokenize: quotasOf(tokenize),
     detokenize: quotasOf(detokenize, unknownTokens),
     lookup: quotasOf(lookup),
   };
   return { requests: { tokenize, detokenize, lookup }, unknownTokens, quotas };
-}
-
-/** undefined: rate 0, so no limit. */
-function limitOf(limit: LimitName, name: string, rate: number, burstS: number): Limit | undefined {
-  if (rate === 0) return undefined;
-  const size = Math.max(1, Math.floor(rate * burstS));
-  const windowS = Math.max(burstS, Math.ceil(1 / rate));
-  return { bucket: { name, rate, burstS }, quota: { limit, size, windowS } };
 }
 
 function quotasOf(...limits: readonly (Limit | undefined)[]): readonly Quota[] {

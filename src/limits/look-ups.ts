@@ -101,21 +101,21 @@ export class LookUps {
 
   #leave(bucket: Bucket, waiters: Waiter[], { granted, left, retryAfterS }: Grant): void {
     const gate = this.#gates.get(bucket.name)!;
-    const letIn = waiters.splice(0, granted);
+    const admitted = waiters.splice(0, granted);
     gate.waiting.unshift(...waiters.filter((waiter) => !waiter.hasGone));
     gate.underWay += granted - 1;
     if (left <= 0) this.#spent.add(bucket.name);
     if (gate.underWay === 0) this.#end(bucket.name, gate, retryAfterS);
-    for (const waiter of letIn) {
+    for (const waiter of admitted) {
       if (waiter.hasGone) void this.settle(bucket, { ...NO_OUTCOME, ended: 1 });
-      else letGo(waiter, undefined);
+      else release(waiter, undefined);
     }
   }
 
   /** No request is left that could return a place, so waiters are refused. */
   #end(name: string, { waiting }: Gate, retryAfterS: number): void {
     this.#gates.delete(name);
-    for (const waiter of waiting) letGo(waiter, Math.max(1, retryAfterS));
+    for (const waiter of waiting) release(waiter, Math.max(1, retryAfterS));
   }
 }
 
@@ -131,7 +131,7 @@ function wait(gate: Gate): Promise<RetryAfter> {
   });
 }
 
-function letGo({ resolve, timer }: Waiter, retryAfterS: RetryAfter): void {
+function release({ resolve, timer }: Waiter, retryAfterS: RetryAfter): void {
   clearTimeout(timer);
   resolve(retryAfterS);
 }

@@ -1,12 +1,9 @@
 import { pipeline } from 'node:stream';
 import { CALLER_ERRORS, CallerError, InternalError, type InternalReason } from '../errors.ts';
 import { failureFields } from '../observe/log.ts';
-import type { KindCounts } from '../observe/metrics.ts';
-import type { ServerContext } from './context.ts';
-import { type Answer, type Exchange, LINE_END } from './exchange.ts';
+import type { Answer, Exchange } from './exchange.ts';
 import { cutUnlessRight, isStillRight, seenOf } from './rights.ts';
-import { STRINGS_HEADER } from './schema.ts';
-import { endSpan } from './tracing.ts';
+import { JSON_HEADERS, LINE_END, NO_STORE_HEADERS, STRINGS_HEADER } from './schema.ts';
 import { endsConnection } from './transport/connections.ts';
 
 /** Policies that change while an answer is made, before its caller is told to come back. */
@@ -23,43 +20,36 @@ const LOGGED_ON_CHANGE: ReadonlySet<InternalReason> = new Set([
   'audit_unavailable',
 ]);
 
-const HEADERS = ['cache-control', 'no-store', 'x-content-type-options', 'nosniff'] as const;
-const JSON_HEADERS = ['content-type', 'application/json; charset=utf-8', ...HEADERS] as const;
-
 /**
  * Ends a request that succeeded, if the caller still has the rights to the answer. With
  * AUDIT_REQUIRED, the answer waits for its audit line.
  * @throws as `isStillRight`; CallerError overloaded when policies change faster than the answer can
  * be made; InternalError audit_unavailable
  */
-export async function answerSuccess(
-  context: ServerContext,
-  exchange: Exchange,
-  made: Answer,
-): Promise<void> {
+export async function answerSuccess(exchange: Exchange, made: Answer): Promise<void> {
   if (isBehindAnother(exchange)) await itsTurn(exchange);
   let answer = made;
   for (let left = MAX_REPEATS; ; left--) {
-    const isRight = isStillRight(context, exchange);
+    const isRight = isStillRight(exchange);
     // Most requests are judged at once: no turn of the queue for them.
     if (isRight === true || (await isRight)) break;
     if (answer.again === undefined || left === 0) throw new CallerError('overloaded', '', 1);
     answer = await answer.again();
   }
-  const audited = audit(context, exchange, 'success', answer);
+  const audited = audit(exchange, 'success', answer);
   if (audited !== undefined) {
     await audited;
     // A caller that lost the right meanwhile gets an error, and the audit log its line, too.
-    if (!(await isStillRight(context, exchange))) throw new CallerError('overloaded', '', 1);
+    if (!(await isStillRight(exchange))) throw new CallerError('overloaded', '', 1);
   }
   const { operation } = exchange;
   if (operation !== undefined) {
     const { space } = exchange.caller!.client;
-    context.metrics.values(operation, answer.values!, space, answer.kinds);
+    exchange.context.metrics.values(operation, answer.values!, space, answer.kinds);
     if (answer.passed !== undefined) sayStrings(exchange, answer.values!, answer.passed);
   }
-  end(context, exchange, answer);
-  watch(context, exchange);
+  end(exchange, answer);
+  watch(exchange);
 }
 
 /** Says what became of the strings: a Dictionary of RFC 9651. */
@@ -88,20 +78,20 @@ function itsTurn({ request: { socket }, response }: Exchange): Promise<void> {
 }
 
 /** Judges the caller until the system has taken the whole response. */
-function watch(context: ServerContext, exchange: Exchange): void {
+function watch(exchange: Exchange): void {
   const { writableEnded, writableLength } = exchange.response;
   // A response that waited for its turn until the connection ended gets no event of its own.
   if (exchange.request.socket.destroyed || (writableEnded && writableLength === 0)) return;
-  const cut = () => void cutUnlessRight(context, exchange);
+  const cut = () => void cutUnlessRight(exchange);
   const timer = setInterval(cut, WATCH_INTERVAL_MS).unref();
   exchange.response.once('close', () => clearInterval(timer));
 }
 
 /** Ends a request that failed. */
-export function answerError(context: ServerContext, exchange: Exchange, error: unknown): void {
+export function answerError(exchange: Exchange, error: unknown): void {
   const failure = callerErrorOf(error);
   if (failure === undefined) {
-    answerFailure(context, exchange, error);
+    answerFailure(exchange, error);
     return;
   }
   const { code, retryAfterS } = failure;
@@ -116,62 +106,55 @@ export function answerError(context: ServerContext, exchange: Exchange, error: u
   const why = code === 'unauthorized' ? failure.message || UNKNOWN : undefined;
   if (why !== undefined) exchange.headers['WWW-Authenticate'] = challenge(exchange, why);
   const answer = { status, body: JSON.stringify(body), why };
-  void audit(context, exchange, code, answer);
-  end(context, exchange, answer);
+  void audit(exchange, code, answer);
+  end(exchange, answer);
 }
 
-function answerFailure(context: ServerContext, exchange: Exchange, error: unknown): void {
+function answerFailure(exchange: Exchange, error: unknown): void {
   const failure =
     error instanceof InternalError ? error : new InternalError('unexpected', { cause: error });
   const { reason } = failure;
   if (!LOGGED_ON_CHANGE.has(reason))
-    context.log.error({ request_id: exchange.id, reason, ...failureFields(error) });
+    exchange.context.log.error({ request_id: exchange.id, reason, ...failureFields(error) });
   const body = JSON.stringify({ error: 'internal_error', message: failure.message });
   const answer = { status: 500, body };
-  void audit(context, exchange, 'internal_error', answer);
-  end(context, exchange, answer);
+  void audit(exchange, 'internal_error', answer);
+  end(exchange, answer);
 }
 
 /** Every request that reached a route ends here: counts, logs and sends. */
-function end(context: ServerContext, exchange: Exchange, answer: Answer): void {
-  const { route = 'none', request } = exchange;
-  const { status, values = 0 } = answer;
+function end(exchange: Exchange, answer: Answer): void {
+  const { context, id, correlation, caller, route = 'none', request, span } = exchange;
+  const { status, values = 0, why } = answer;
   const durationMs = performance.now() - exchange.startedAtMs;
   context.metrics.request(route, status, durationMs);
-  context.log.request({
-    request_id: exchange.id,
-    correlation: exchange.correlation,
-    caller: exchange.caller,
-    method: request.method!,
-    route,
-    status,
-    values,
-    duration_ms: Math.round(durationMs * 1000) / 1000,
-    why: answer.why,
-  });
+  const method = request.method!;
+  const about = { correlation, caller, method, route, status, values, why };
+  const rounded = Math.round(durationMs * 1000) / 1000;
+  context.log.request({ request_id: id, duration_ms: rounded, ...about });
   context.recent.push(exchange, answer, durationMs);
-  endSpan(exchange, answer);
+  span?.end({ status, values, client_id: caller?.client.client_id });
   // An unread body of unknown length would be read for ever, so its connection closes. A bounded
   // body is thrown away, and its connection stays.
-  const isUnread = !request.complete && !hasBoundedBody(context, exchange);
+  const isUnread = !request.complete && !hasBoundedBody(exchange);
   if (isUnread || context.state.phase !== 'serving') exchange.isLast = true;
   send(exchange, answer);
-  exchange.letGo(context);
+  exchange.release();
 }
 
 function send({ id, headers, isLast, response }: Exchange, { status, body, bytes }: Answer): void {
-  const list = [...(status === 204 ? HEADERS : JSON_HEADERS), 'x-request-id', id];
+  const list = [...(status === 204 ? NO_STORE_HEADERS : JSON_HEADERS), 'X-Request-Id', id];
   for (const name in headers) list.push(name, headers[name]!);
-  if (isLast) list.push('connection', 'close');
+  if (isLast) list.push('Connection', 'close');
   if (typeof body !== 'string') {
-    list.push('content-length', String(bytes));
+    list.push('Content-Length', String(bytes));
     response.writeHead(status, list);
     // A caller that goes away ends the stream; nobody is left to tell.
     pipeline(body, response, () => {});
     return;
   }
   const text = status === 204 ? body : `${body}${LINE_END}`;
-  if (text !== '') list.push('content-length', String(Buffer.byteLength(text)));
+  if (text !== '') list.push('Content-Length', String(Buffer.byteLength(text)));
   response.writeHead(status, list).end(text);
 }
 
@@ -180,15 +163,16 @@ function send({ id, headers, isLast, response }: Exchange, { status, body, bytes
  * @returns the promise that a success must wait for; rejects with InternalError audit_unavailable
  */
 function audit(
-  context: ServerContext,
   exchange: Exchange,
   outcome: string,
   { status, values = 0 }: Answer,
 ): Promise<void> | undefined {
   const { event, caller, shown } = exchange;
-  if (context.audit === undefined || event === undefined) return undefined;
+  const log = exchange.context.audit;
+  if (log === undefined || event === undefined) return undefined;
   const isDone = outcome === 'success';
-  return context.audit.record({
+  const hidden = isDone ? [...(shown?.hidden?.values() ?? [])] : [];
+  return log.record({
     event,
     outcome,
     status,
@@ -199,16 +183,10 @@ function audit(
     subject: caller?.subject,
     values,
     unknown_tokens: exchange.unknownTokens || undefined,
-    forbidden: isDone && shown?.hidden?.size ? total(shown.hidden) : undefined,
+    forbidden: hidden.reduce((sum, count) => sum + count, 0) || undefined,
     seen: isDone ? seenOf(shown) : undefined,
     remote_address: exchange.request.socket.remoteAddress,
   });
-}
-
-function total(counts: KindCounts): number {
-  let sum = 0;
-  for (const count of counts.values()) sum += count;
-  return sum;
 }
 
 /** A connection that breaks while its body is read is the caller's. */
@@ -230,7 +208,7 @@ function challenge({ request }: Exchange, why: string): string {
   return `Bearer realm="standin"${request.headers.authorization === undefined ? '' : error}`;
 }
 
-function hasBoundedBody({ bodyLimit }: ServerContext, { request }: Exchange): boolean {
-  const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
-  return encoding === undefined && Number(length ?? 0) <= bodyLimit;
+function hasBoundedBody({ context, request }: Exchange): boolean {
+  const { 'Content-Length': length, 'transfer-encoding': encoding } = request.headers;
+  return encoding === undefined && Number(length ?? 0) <= context.bodyLimit;
 }

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { CallerError } from '../errors.ts';
-import type { Admission, ClientLimits } from '../limits/client-limits.ts';
+import type { ClientLimits } from '../limits/client-limits.ts';
 import type { Viewer } from '../policy/viewer.ts';
 import {
   type FoundValue,
@@ -22,13 +22,11 @@ import {
   type Reader,
   type RequestData,
 } from './body/request-data.ts';
-import type { ServerContext } from './context.ts';
-import { type Answer, type Exchange, FRAME_BYTES, LINE_END } from './exchange.ts';
-import { addRateLimit, admit, overLimit } from './guards.ts';
+import { type Answer, type Exchange, FRAME_BYTES } from './exchange.ts';
+import { admit, checkLimits } from './guards.ts';
 import { cutUnlessRight } from './rights.ts';
-import { MAX_ANSWER_BODIES, MESSAGES } from './schema.ts';
-import { successFrame } from './success-frame.ts';
-import { inVault } from './tracing.ts';
+import { LINE_END, MAX_ANSWER_BODIES, MESSAGES } from './schema.ts';
+import { afterData, BEFORE_DATA } from './success-frame.ts';
 import {
   type AnswerParts,
   jsonBytes,
@@ -48,35 +46,25 @@ const BATCH_BYTES = 4_194_304;
  * POST /api/v1/detokenize and /api/v1/text/detokenize
  * @param hasGaps whether the answer may have gaps
  */
-export function detokenizeHandler(
-  context: ServerContext,
+export function detokenizer(
   read: Reader<RequestData>,
   hasGaps: (exchange: Exchange) => boolean = isLenient,
 ) {
-  const frame = successFrame(context.interfaceVersion, 'detokenize');
-  const maxBytes = Math.min(MAX_ANSWER_BODIES * context.bodyLimit, context.budget.largest);
   return async (exchange: Exchange): Promise<Answer> => {
-    await admit(context, exchange, 'detokenize');
-    const sent = await readBody(context, exchange);
+    await admit(exchange, 'detokenize');
+    const sent = await readBody(exchange);
     const again = async (): Promise<Answer> => {
       exchange.shown = undefined;
-      const asked = await read(context, exchange, sent);
+      const asked = await read(exchange, sent);
       const unapplied = hasGaps(exchange) ? [] : undefined;
-      const { request, found } = await lookUp(
-        context,
-        exchange,
-        asked,
-        maxBytes,
-        unapplied !== undefined,
-      );
+      const { request, found } = await lookUp(exchange, asked, unapplied !== undefined);
       const { values, kinds, hidden } = visible(request, found, unapplied);
       const list = unapplied ? unappliedParts(request, unapplied) : [];
       const listBytes = unapplied ? unappliedBytes(request, unapplied) : 0;
-      const bytes = reserve(context, exchange, values, sent.length, listBytes, maxBytes);
+      const bytes = reserve(exchange, values, sent.length, listBytes);
       // To make the paths takes as long as to count their bytes.
       if (listBytes > MAX_TURN_BYTES) await nextTurn();
-      const [before, after] = frame(exchange);
-      const body = bodyOf(context, exchange, request, values, { before, list, after }, bytes);
+      const body = bodyOf(exchange, request, values, list, bytes);
       exchange.shown = { viewer: request.viewer, kinds, hidden };
       const replaced = values.length - (unapplied?.length ?? 0);
       return { status: 200, ...body, values: replaced, passed: request.passed, kinds, again };
@@ -98,28 +86,24 @@ function visible(
   const { texts, viewer } = request;
   const kinds = viewer.isPlain ? undefined : new Map<string, number>();
   const hidden = kinds && new Map<string, number>();
-  const unknown = (i: number) => invalid(`${request.pathOf(i)}: is not a known token`);
-  const leave = (i: number, reason: Unapplied['reason'], refuse: () => CallerError): Value => {
-    if (unapplied === undefined) throw refuse();
-    unapplied.push({ index: i, reason });
-    return texts[i] as Value;
+  const refusal = (i: number, kind?: string): CallerError => {
+    const path = request.pathOf(i);
+    if (kind === undefined) return invalid(`${path}: is not a known token`);
+    return new CallerError('forbidden', MESSAGES.forbidden_kind(path, kind));
   };
   const missing = found.findIndex((one) => one === undefined || one === null);
   // Without all values, `found` may have sizes in the places of values.
-  if (missing !== -1 && unapplied === undefined) throw unknown(missing);
+  if (missing !== -1 && unapplied === undefined) throw refusal(missing);
   const values = found.map((one, i): Value => {
-    if (one === undefined || one === null) return leave(i, 'unknown', () => unknown(i));
-    const { kind, value } = one as KindValue;
+    const { kind, value = null } = (one ?? {}) as Partial<KindValue>;
     if (value !== null) {
-      if (kinds !== undefined) addTo(kinds, kind);
+      if (kinds !== undefined) addTo(kinds, kind!);
       return value;
     }
-    addTo(hidden!, kind);
-    return leave(
-      i,
-      'forbidden',
-      () => new CallerError('forbidden', MESSAGES.forbidden_kind(request.pathOf(i), kind)),
-    );
+    if (kind !== undefined) addTo(hidden!, kind);
+    if (unapplied === undefined) throw refusal(i, kind);
+    unapplied.push({ index: i, reason: kind === undefined ? 'unknown' : 'forbidden' });
+    return texts[i] as Value;
   });
   return { values, kinds, hidden };
 }
@@ -131,38 +115,43 @@ function visible(
  * @throws CallerError invalid_type when the response would be too large, or overloaded
  */
 function reserve(
-  context: ServerContext,
   exchange: Exchange,
   values: readonly Value[],
   besides: number,
   listBytes: number,
-  maxBytes: number,
 ): number {
+  const maxBytes = maxBytesOf(exchange);
   const reserved = exchange.held!.bytes - besides - FRAME_BYTES;
   const most = mostJsonBytes(values) + listBytes;
   // Most responses are small: what is reserved for their tokens is enough, and nothing is measured.
   if (most <= Math.min(reserved, maxBytes, MAX_WHOLE_BYTES)) return most;
   const bytes = jsonBytes(values) + listBytes;
   if (bytes > maxBytes) throw tooLarge(maxBytes);
-  if (bytes > reserved) exchange.hold(context, bytes - reserved);
+  if (bytes > reserved) exchange.reserve(bytes - reserved);
   return bytes;
 }
 
 function bodyOf(
-  context: ServerContext,
   exchange: Exchange,
   request: RequestData,
   values: readonly Value[],
-  { before, list, after }: Omit<AnswerParts, 'data'>,
+  list: Iterable<string>,
   bytes: number,
 ): Pick<Answer, 'body' | 'bytes'> {
+  const before = BEFORE_DATA;
+  const after = afterData(exchange, 'detokenize');
   if (bytes <= MAX_WHOLE_BYTES)
     return { body: before + request.json(values) + [...list].join('') + after };
-  const judge = () => cutUnlessRight(context, exchange);
-  const onTaken = () => context.budget.move(exchange.held!);
+  const judge = () => cutUnlessRight(exchange);
+  const onTaken = () => exchange.context.budget.move(exchange.held!);
   const data: AnswerParts['data'] = (write) => request.parts(values, write);
   const parts = { before, data, list, after: `${after}${LINE_END}` };
   return largeAnswer(parts, bytes, judge, onTaken);
+}
+
+/** The most bytes of all values in a response, as JSON. */
+function maxBytesOf({ context: { bodyLimit, budget } }: Exchange): number {
+  return Math.min(MAX_ANSWER_BODIES * bodyLimit, budget.largest);
 }
 
 /** A result of VaultClient.detokenize, or of `sizes` when some token is missing. */
@@ -177,21 +166,20 @@ type Tokens = Readonly<Record<'known' | 'unknown', Set<string>>>;
  * @returns the values; if a token is missing and the answer may have no gap, possibly sizes
  */
 async function lookUp(
-  context: ServerContext,
   exchange: Exchange,
   asked: RequestData,
-  maxBytes: number,
   hasGaps: boolean,
 ): Promise<Narrowed<Found>> {
   if (asked.texts.length === 0) return { request: asked, found: [] };
-  const { limits } = context;
+  const { limits, metrics, tokenSuffix } = exchange.context;
   const { client } = exchange.caller!;
   const reserved = limits.reserve(client);
-  checkAllowed(context, exchange, reserved instanceof Promise ? await reserved : reserved);
+  const refused = reserved instanceof Promise ? await reserved : reserved;
+  if (refused !== undefined) checkLimits(exchange, refused);
   const tokens: Tokens = { known: new Set(), unknown: new Set() };
-  const ending = asked.viewer.rules.hasBareTokens ? '' : `_${context.tokenSuffix}`;
+  const ending = asked.viewer.rules.hasBareTokens ? '' : `_${tokenSuffix}`;
   const ask = async (part: Asked): Promise<readonly Found[]> => {
-    const found = await inVault(exchange, fetchValues(context, exchange, part, maxBytes, hasGaps));
+    const found = await exchange.inVault(fetchValues(exchange, part, hasGaps));
     countTokens(tokens, part.texts, found, ending);
     return found;
   };
@@ -200,42 +188,21 @@ async function lookUp(
   let settled: ReturnType<ClientLimits['settle']>;
   try {
     looked =
-      asked.turns === undefined
+      asked.narrow === undefined
         ? { request: asked, found: await ask(asked) }
-        : await inTurns(asked.turns(), ask, () => tokens.unknown.size <= most);
+        : await asked.narrow(async (part) => (tokens.unknown.size > most ? undefined : ask(part)));
   } finally {
     const counts = { known: tokens.known.size, unknown: tokens.unknown.size };
     exchange.unknownTokens = counts.unknown;
-    context.metrics.unknownTokens(counts.unknown);
+    metrics.unknownTokens(counts.unknown);
     settled = limits.settle(client, counts, hasGaps);
   }
   if (looked?.found.every((one) => typeof one === 'object' && one !== null)) return looked;
   // Wait for every kind of missing token, so that the time of a 400 does not tell them apart.
-  checkAllowed(context, exchange, await settled);
+  const overrun = await settled;
+  if (overrun !== undefined) checkLimits(exchange, overrun);
   // The limit has refused the request whose turns had to end.
   return looked!;
-}
-
-/** @returns undefined when `mayGoOn` ended it */
-async function inTurns(
-  turns: Generator<Asked, Narrowed<Found>, readonly Found[]>,
-  ask: (part: Asked) => Promise<readonly Found[]>,
-  mayGoOn: () => boolean,
-): Promise<Narrowed<Found> | undefined> {
-  let turn = turns.next();
-  while (!turn.done && mayGoOn()) turn = turns.next(await ask(turn.value));
-  return turn.done ? turn.value : undefined;
-}
-
-/** @throws CallerError when a limit refuses */
-function checkAllowed(
-  context: ServerContext,
-  exchange: Exchange,
-  refused: Admission | undefined,
-): void {
-  if (refused === undefined) return;
-  addRateLimit(exchange, refused);
-  throw overLimit(context, refused);
 }
 
 /**
@@ -243,16 +210,15 @@ function checkAllowed(
  * @throws CallerError invalid_type when the answer would be too large, or overloaded
  */
 async function fetchValues(
-  context: ServerContext,
   exchange: Exchange,
   request: Asked,
-  maxBytes: number,
   hasGaps: boolean,
 ): Promise<readonly Found[]> {
+  const { vault, tokenSuffix } = exchange.context;
   const { viewer } = request;
   const texts = request.texts as readonly Token[];
   const tokens = { texts, kinds: kindsOf(request) };
-  const ending = `_${context.tokenSuffix}`;
+  const ending = `_${tokenSuffix}`;
   let most = 0;
   let unsized = 0;
   for (const token of texts) {
@@ -260,18 +226,19 @@ async function fetchValues(
     if (isLong(token)) unsized++;
   }
   if (unsized <= MAX_UNSIZED) {
-    exchange.hold(context, most);
-    return context.vault.detokenize(tokens, viewer, undefined, exchange.deadlineMs);
+    exchange.reserve(most);
+    return vault.detokenize(tokens, viewer, undefined, exchange.deadlineMs);
   }
   const deadlineMs = exchange.deadlineMs ?? requestDeadline();
-  const found = await context.vault.sizes(tokens, viewer, deadlineMs);
+  const found = await vault.sizes(tokens, viewer, deadlineMs);
   if (!hasGaps && !areKnown(found)) return found;
   const sizes = found.map((size) => size ?? 0);
-  if (!viewer.seesAll) return fetchVisible(context, exchange, tokens, viewer, sizes, maxBytes);
+  if (!viewer.seesAll) return fetchVisible(exchange, tokens, viewer, sizes);
+  const maxBytes = maxBytesOf(exchange);
   if (sum(sizes) > maxBytes) throw tooLarge(maxBytes);
   // Equal tokens share one value.
-  exchange.hold(context, sum(new Map(texts.map((token, i) => [token, sizes[i]!])).values()));
-  return context.vault.detokenize(tokens, viewer, sizes, deadlineMs);
+  exchange.reserve(sum(new Map(texts.map((token, i) => [token, sizes[i]!])).values()));
+  return vault.detokenize(tokens, viewer, sizes, deadlineMs);
 }
 
 /**
@@ -279,24 +246,23 @@ async function fetchValues(
  * is hidden. So the batches reserve the same bytes whatever is in them, and then what is shown.
  */
 async function fetchVisible(
-  context: ServerContext,
   exchange: Exchange,
   { texts, kinds }: Texts<Token>,
   viewer: Viewer,
   sizes: readonly number[],
-  maxBytes: number,
 ): Promise<readonly Found[]> {
-  exchange.hold(context, BATCH_BYTES);
+  const maxBytes = maxBytesOf(exchange);
+  exchange.reserve(BATCH_BYTES);
   const found = new Map<Token, Found>();
   let shownBytes = 0;
   for (const indexes of batchesOf(texts, sizes)) {
     const asked = { texts: indexes.map((i) => texts[i]!), kinds: indexes.map((i) => kinds[i]!) };
     const sizesOf = indexes.map((i) => sizes[i]!);
-    const shown = await context.vault.detokenize(asked, viewer, sizesOf);
+    const shown = await exchange.context.vault.detokenize(asked, viewer, sizesOf);
     const bytes = sum(shown.map((one) => Buffer.byteLength(one?.value ?? '')));
     shownBytes += bytes;
     if (shownBytes > maxBytes) throw tooLarge(maxBytes);
-    exchange.hold(context, bytes);
+    exchange.reserve(bytes);
     for (const [i, token] of asked.texts.entries()) found.set(token, shown[i]);
   }
   return texts.map((token) => found.get(token));

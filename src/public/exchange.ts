@@ -9,7 +9,7 @@ import type { ClientOperation } from '../limits/client-limits.ts';
 import type { KindCounts } from '../observe/metrics.ts';
 import type { Viewer } from '../policy/viewer.ts';
 import type { ServerContext } from './context.ts';
-import { type Correlation, correlationOf } from './correlation.ts';
+import { type Correlation, correlationOf, isSampled } from './correlation.ts';
 import { routeOf } from './routes.ts';
 import type { RequestSpan } from './tracing.ts';
 
@@ -18,6 +18,8 @@ import type { RequestSpan } from './tracing.ts';
  * is at most so much longer than its value.
  */
 const FIELD_BYTES = 256;
+/** Requests with values have spans. Probes and unknown paths have none. */
+const TRACED = '/api/';
 /** The most bytes of a response besides `data` and `unapplied`. */
 export const FRAME_BYTES = 512;
 
@@ -34,13 +36,14 @@ export interface Shown {
 export class Exchange {
   readonly id = randomUUID();
   readonly startedAtMs = performance.now();
+  readonly context: ServerContext;
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   /** undefined: this listener does not have the path. */
   readonly route: string | undefined;
-  correlation: Correlation;
+  readonly correlation: Correlation;
   /** undefined: not traced. */
-  span: RequestSpan | undefined;
+  readonly span: RequestSpan | undefined;
   /** Headers of the answer besides those of every answer. */
   readonly headers: Record<string, string> = {};
   /** The connection closes after the answer. */
@@ -60,42 +63,55 @@ export class Exchange {
   /** The values in the response of a detokenize; undefined: there are none yet. */
   shown: Shown | undefined;
 
-  constructor(request: IncomingMessage, response: ServerResponse, tokenSuffix: string) {
+  constructor(context: ServerContext, request: IncomingMessage, response: ServerResponse) {
+    this.context = context;
     this.request = request;
     this.response = response;
     this.route = routeOf(request.url!);
-    this.correlation = correlationOf(request.headers, tokenSuffix);
+    const correlation = correlationOf(request.headers, context.tokenSuffix);
+    this.span = this.#beginSpan(correlation);
+    this.correlation = this.span === undefined ? correlation : { ...correlation, ...this.span.ids };
+  }
+
+  #beginSpan(correlation: Correlation): RequestSpan | undefined {
+    const { context, id, startedAtMs, route, request } = this;
+    if (context.tracing === undefined || !route?.startsWith(TRACED)) return undefined;
+    const sampled = isSampled(request.headers);
+    const about = { request_id: id, startedAtMs, correlation, isSampled: sampled };
+    return context.tracing.begin({ method: request.method!, route, ...about });
+  }
+
+  /** The wait for a vault thread, and its work with the database, as a span. */
+  inVault<T>(work: Promise<T>): Promise<T> {
+    return this.span === undefined ? work : this.span.part('vault', work);
   }
 
   /**
-   * Makes the request hold more bytes of the budget.
+   * Reserves more bytes of the budget for the request.
    * @throws CallerError overloaded
    */
-  hold({ budget }: ServerContext, bytes: number): void {
-    if (!budget.grow(this.held!, bytes)) throw new CallerError('overloaded', '', 1);
+  reserve(bytes: number): void {
+    if (!this.context.budget.grow(this.held!, bytes)) throw new CallerError('overloaded', '', 1);
   }
 
   /** @throws CallerError overloaded */
-  holdFields(context: ServerContext, fields: number): void {
-    this.hold(context, fields * FIELD_BYTES + FRAME_BYTES);
+  reserveFields(fields: number): void {
+    this.reserve(fields * FIELD_BYTES + FRAME_BYTES);
   }
 
   /**
    * Releases the bytes after the answer. Bytes of the answer that the system has not taken stay
-   * held until they are sent or the connection ends.
+   * reserved until they are sent or the connection ends.
    */
-  letGo({ budget }: ServerContext): void {
+  release(): void {
     const { held, response } = this;
     if (held === undefined) return;
-    const unsent = response.writableLength;
-    const isStream = !response.writableEnded;
+    const { budget } = this.context;
     const { socket } = this.request;
     const isGone = response.destroyed || socket.destroyed;
-    if (isGone || (unsent === 0 && !isStream)) {
-      budget.settle(held, 0);
-      return;
-    }
-    budget.settle(held, isStream ? held.bytes : unsent);
+    const unsent = response.writableEnded ? response.writableLength : held.bytes;
+    budget.settle(held, isGone ? 0 : unsent);
+    if (isGone || unsent === 0) return;
     budget.wait(held, () => socket.destroy());
     const release = () => {
       socket.off('close', release);
@@ -124,6 +140,3 @@ export interface Answer {
   /** Makes the answer again, by the policy that is in force now. */
   readonly again?: () => Promise<Answer>;
 }
-
-/** Ends every body, so that a terminal shows what follows on a line of its own. */
-export const LINE_END = '\n';

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Caller } from '../access/authenticator.ts';
 import { CallerError } from '../errors.ts';
+import { afterwards } from '../limits/buckets.ts';
 import {
   type Admission,
   type ClientOperation,
@@ -8,7 +9,6 @@ import {
   type Quota,
 } from '../limits/client-limits.ts';
 import type { PolicyRules } from '../policy/rules.ts';
-import type { ServerContext } from './context.ts';
 import type { Exchange } from './exchange.ts';
 import { LIMIT_CODES, LIMIT_NAMES, MESSAGES } from './schema.ts';
 import { MAX_HEADERS } from './transport/listener.ts';
@@ -53,75 +53,75 @@ export function isWellFormed({ rawHeaders, headers, httpVersion }: IncomingMessa
  * Checks before the body is read, in this order: API key, permission, limits, content type, size.
  * Resolves at once when neither the database nor Redis is asked.
  */
-export function admit(
-  context: ServerContext,
-  exchange: Exchange,
-  operation: ClientOperation,
-): Caller | Promise<Caller> {
-  checkOpen(context);
+export function admit(exchange: Exchange, operation: ClientOperation): Caller | Promise<Caller> {
+  checkOpen(exchange);
   exchange.event = operation;
   exchange.operation = operation;
-  const caller = authenticate(context, exchange);
-  if (!(caller instanceof Promise)) return admitCaller(context, exchange, caller, operation);
-  return caller.then((late) => admitCaller(context, exchange, late, operation));
+  return afterwards(authenticate(exchange), (caller) => admitCaller(exchange, caller, operation));
 }
 
 /** Admits a request without a body, of a client with any permission, and counts it. */
-export async function admitReader(context: ServerContext, exchange: Exchange): Promise<void> {
-  checkOpen(context);
+export async function admitReader(exchange: Exchange): Promise<void> {
+  checkOpen(exchange);
   exchange.event = 'policy';
-  exchange.caller = await authenticate(context, exchange);
-  const { client } = exchange.caller;
-  exchange.held = context.budget.open(client.client_id);
+  const { context } = exchange;
+  const { client } = takeCaller(exchange, await authenticate(exchange));
   const operation = OPERATIONS.find((one) => isAllowed(client, one))!;
-  checkLimits(context, exchange, await context.limits.admit(client, operation));
+  checkLimits(exchange, await context.limits.admit(client, operation));
 }
 
-function checkLimits(context: ServerContext, exchange: Exchange, admission: Admission): void {
+function takeCaller(exchange: Exchange, caller: Caller): Caller {
+  exchange.caller = caller;
+  exchange.held = exchange.context.budget.open(caller.client.client_id);
+  return caller;
+}
+
+/** @throws CallerError when a limit refuses */
+export function checkLimits(exchange: Exchange, admission: Admission): void {
+  const { context } = exchange;
   addRateLimit(exchange, admission);
-  if (admission.isRefused) throw overLimit(context, admission);
+  if (!admission.isRefused) return;
+  const { limit, windowS } = admission.state!;
+  context.metrics.rejection(limit);
+  throw new CallerError(LIMIT_CODES[context.interfaceVersion], '', windowS);
 }
 
-function checkOpen(context: ServerContext): void {
+function checkOpen({ context }: Exchange): void {
   if (context.state.phase === 'closing') throw new CallerError('overloaded', '', 1);
 }
 
-function authenticate(context: ServerContext, exchange: Exchange): Caller | Promise<Caller> {
+function authenticate(exchange: Exchange): Caller | Promise<Caller> {
   const { headers, rawHeaders } = exchange.request;
   // Node keeps the first of two Authorization headers, but a proxy may have checked the other.
   if (countOf(rawHeaders, 'authorization') > 1)
     throw new CallerError('unauthorized', 'more than one Authorization header');
-  const caller = context.authenticator.authenticate(headers.authorization);
-  return caller instanceof Promise ? holdUnknown(context, exchange, caller) : caller;
+  const caller = exchange.context.authenticator.authenticate(headers.authorization);
+  return caller instanceof Promise ? reserveUnknown(exchange, caller) : caller;
 }
 
 function admitCaller(
-  context: ServerContext,
   exchange: Exchange,
   caller: Caller,
   operation: ClientOperation,
 ): Caller | Promise<Caller> {
-  exchange.caller = caller;
-  exchange.held = context.budget.open(caller.client.client_id);
-  if (!isAllowed(caller.client, operation))
+  const { context } = exchange;
+  const { client } = takeCaller(exchange, caller);
+  if (!isAllowed(client, operation))
     throw new CallerError('forbidden', MESSAGES.forbidden(operation));
-  const next = (admission: Admission): Caller => {
-    checkLimits(context, exchange, admission);
+  return afterwards(context.limits.admit(client, operation), (admission) => {
+    checkLimits(exchange, admission);
     checkMedia(exchange.request, context.bodyLimit);
-    checkRoom(context, exchange);
+    checkRoom(exchange);
     const { headers, httpVersion } = exchange.request;
     // RFC 9110 section 10.1.1: a caller of HTTP/1.0 would take it for the answer.
     if (headers.expect !== undefined && httpVersion !== '1.0') exchange.response.writeContinue();
     return caller;
-  };
-  const admission = context.limits.admit(caller.client, operation);
-  return admission instanceof Promise ? admission.then(next) : next(admission);
+  });
 }
 
-/** Holds the bytes that arrive while the API key is looked up, in the share of unknown callers. */
-async function holdUnknown(
-  { budget }: ServerContext,
-  { request }: Exchange,
+/** Reserves the bytes that arrive while the API key is looked up, in the share of unknown callers. */
+async function reserveUnknown(
+  { context: { budget }, request }: Exchange,
   caller: Promise<Caller>,
 ): Promise<Caller> {
   const held = budget.open(undefined);
@@ -147,15 +147,9 @@ export function checkPrecondition({ request }: Exchange, { tag }: PolicyRules): 
 }
 
 /** Refuses a request before its body is read. Holds nothing yet, because a body may never come. */
-function checkRoom({ budget }: ServerContext, { request, held }: Exchange): void {
+function checkRoom({ context, request, held }: Exchange): void {
   const declared = Number(request.headers['content-length'] ?? 0);
-  if (!budget.hasRoom(held!, declared)) throw new CallerError('overloaded', '', 1);
-}
-
-/** The error for a request that a limit refuses. */
-export function overLimit(context: ServerContext, { state }: Admission): CallerError {
-  context.metrics.rejection(state!.limit);
-  return new CallerError(LIMIT_CODES[context.interfaceVersion], '', state!.windowS);
+  if (!context.budget.hasRoom(held!, declared)) throw new CallerError('overloaded', '', 1);
 }
 
 function checkMedia({ headers, rawHeaders }: IncomingMessage, bodyLimit: number): void {
@@ -195,7 +189,7 @@ const policies = new WeakMap<readonly Quota[], string>();
  * They never tell how many unknown tokens are left: the number would tell a forgotten token, which
  * costs nothing, from an unknown one.
  */
-export function addRateLimit({ headers }: Exchange, { quotas, state }: Admission): void {
+function addRateLimit({ headers }: Exchange, { quotas, state }: Admission): void {
   if (quotas.length === 0) return;
   let policy = policies.get(quotas);
   if (policy === undefined) {

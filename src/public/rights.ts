@@ -3,9 +3,9 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Caller } from '../access/authenticator.ts';
 import type { Seen } from '../audit/audit-log.ts';
 import { CallerError } from '../errors.ts';
+import { afterwards } from '../limits/buckets.ts';
 import { isAllowed } from '../limits/client-limits.ts';
 import type { PolicyRules } from '../policy/rules.ts';
-import type { ServerContext } from './context.ts';
 import type { Exchange, Shown } from './exchange.ts';
 import { MESSAGES } from './schema.ts';
 
@@ -19,14 +19,11 @@ import { MESSAGES } from './schema.ts';
  * them first.
  * @throws CallerError unauthorized, forbidden or overloaded; InternalError when they cannot be read
  */
-export function judgeCaller(
-  { authenticator }: ServerContext,
-  exchange: Exchange,
-): void | Promise<void> {
-  const found = authenticator.find(exchange.request.headers.authorization);
-  if (found === exchange.caller) return;
-  if (!(found instanceof Promise)) return takeCaller(exchange, found);
-  return found.then((late) => takeCaller(exchange, late));
+function judgeCaller(exchange: Exchange): void | Promise<void> {
+  const { context, request, caller } = exchange;
+  const found = context.authenticator.find(request.headers.authorization);
+  if (found === caller) return;
+  return afterwards(found, (late) => takeCaller(exchange, late));
 }
 
 function takeCaller(exchange: Exchange, caller: Caller): void {
@@ -45,21 +42,26 @@ function takeCaller(exchange: Exchange, caller: Caller): void {
  * @returns false: by the policy that is in force now, the caller would see other values
  * @throws as judgeCaller
  */
-export function isStillRight(
-  context: ServerContext,
-  exchange: Exchange,
-): boolean | Promise<boolean> {
-  if (exchange.caller === null) return true;
-  const judged = judgeCaller(context, exchange);
-  const rules = exchange.shown === undefined ? undefined : context.policies.current();
-  if (judged instanceof Promise || rules instanceof Promise)
-    return Promise.all([rules, judged]).then(([late]) => seesTheSame(exchange, late));
-  return seesTheSame(exchange, rules);
+export function isStillRight(exchange: Exchange): boolean | Promise<boolean> {
+  const { caller, shown } = exchange;
+  if (caller === null) return true;
+  if (shown === undefined) return afterwards(judgeCaller(exchange), () => true);
+  return afterwards(judgedRules(exchange), (rules) => seesTheSame(exchange, shown, rules));
 }
 
-function seesTheSame({ shown, caller }: Exchange, rules: PolicyRules | undefined): boolean {
-  if (shown === undefined || rules === undefined) return true;
-  const { viewer, kinds } = shown;
+/**
+ * The policy in force, for a caller who is still admitted.
+ * @throws as judgeCaller; InternalError when the policy cannot be read
+ */
+export function judgedRules(exchange: Exchange): PolicyRules | Promise<PolicyRules> {
+  const judged = judgeCaller(exchange);
+  const rules = exchange.context.policies.current();
+  if (judged instanceof Promise || rules instanceof Promise)
+    return Promise.all([rules, judged]).then(([late]) => late);
+  return rules;
+}
+
+function seesTheSame({ caller }: Exchange, { viewer, kinds }: Shown, rules: PolicyRules): boolean {
   const line = rules.lineOf(caller!.client);
   const before = viewer.rules;
   if (line === null || (rules === before && line === viewer.line)) return true;
@@ -73,9 +75,9 @@ function seesTheSame({ shown, caller }: Exchange, rules: PolicyRules | undefined
 }
 
 /** Cuts the connection of a response under way when the caller may not have the rest. */
-export async function cutUnlessRight(context: ServerContext, exchange: Exchange): Promise<void> {
+export async function cutUnlessRight(exchange: Exchange): Promise<void> {
   try {
-    if (await isStillRight(context, exchange)) return;
+    if (await isStillRight(exchange)) return;
   } catch {
     // The caller has lost the right, or nobody knows.
   }

@@ -26,6 +26,14 @@ export const MAX_ANSWER_BODIES = 16;
 /** Careless code that copies an object with this name would change a prototype. */
 export const FORBIDDEN_NAME = '__proto__';
 
+/** Ends every body, so that a terminal shows what follows on a line of its own. */
+export const LINE_END = '\n';
+export const NO_STORE_HEADERS = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff'];
+export const JSON_HEADERS = [
+  'Content-Type',
+  'application/json; charset=utf-8',
+  ...NO_STORE_HEADERS,
+];
 /** Says how many strings were replaced, and how many passed in clear. */
 export const STRINGS_HEADER = 'Standin-Strings';
 

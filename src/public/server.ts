@@ -5,15 +5,14 @@ import { dataOf } from './body/request-data.ts';
 import { textTokensOf } from './body/text-tokens.ts';
 import { textValuesOf } from './body/text-values.ts';
 import type { ServerContext } from './context.ts';
-import { detokenizeHandler } from './detokenize.ts';
+import { detokenizer } from './detokenize.ts';
 import { type Answer, Exchange } from './exchange.ts';
 import { checkProtocol } from './guards.ts';
-import { healthHandler, livenessHandler } from './health.ts';
-import { policyHandler } from './policy.ts';
+import { serveHealth, serveLiveness } from './health.ts';
+import { servePolicy } from './policy.ts';
 import { METHODS, originForm } from './routes.ts';
 import { MESSAGES } from './schema.ts';
-import { tokenizeHandler } from './tokenize.ts';
-import { beginSpan } from './tracing.ts';
+import { tokenizer } from './tokenize.ts';
 import { createListener } from './transport/listener.ts';
 import { refuseUnparsed } from './transport/parser-errors.ts';
 import { inTurn } from './transport/pipelining.ts';
@@ -21,20 +20,21 @@ import { shedding } from './transport/shedding.ts';
 
 type Handler = (exchange: Exchange) => Answer | Promise<Answer>;
 
+const HANDLERS: Readonly<Record<string, Handler>> = {
+  '/api/v1/tokenize': tokenizer(dataOf),
+  '/api/v1/detokenize': detokenizer(dataOf),
+  '/api/v1/lookup': tokenizer(dataOf, 'lookup'),
+  '/api/v1/text/tokenize': tokenizer(textValuesOf),
+  '/api/v1/text/detokenize': detokenizer(textTokensOf, () => true),
+  '/api/v1/policy': servePolicy,
+  '/health': serveHealth,
+  '/health/live': serveLiveness,
+};
+
 /** Creates the server of the public listener; it does not listen yet. */
 export function createHttpServer(context: ServerContext): Server {
-  const handlers: Readonly<Record<string, Handler>> = {
-    '/api/v1/tokenize': tokenizeHandler(context, dataOf),
-    '/api/v1/detokenize': detokenizeHandler(context, dataOf),
-    '/api/v1/lookup': tokenizeHandler(context, dataOf, 'lookup'),
-    '/api/v1/text/tokenize': tokenizeHandler(context, textValuesOf),
-    '/api/v1/text/detokenize': detokenizeHandler(context, textTokensOf, () => true),
-    '/api/v1/policy': policyHandler(context),
-    '/health': healthHandler(context),
-    '/health/live': livenessHandler,
-  };
   // Every request passes the bounds of its connection and of the node before anything else.
-  const route = inTurn(shedding(context, serving(context, handlers)), context.budget);
+  const route = inTurn(shedding(context, serving(context)), context.budget);
   const listener: RequestListener = (request, response) => {
     request.url = originForm(request.url!);
     route(request, response);
@@ -50,19 +50,15 @@ export function createHttpServer(context: ServerContext): Server {
   return server;
 }
 
-function serving(
-  context: ServerContext,
-  handlers: Readonly<Record<string, Handler>>,
-): RequestListener {
+function serving(context: ServerContext): RequestListener {
   return async (request, response) => {
-    const exchange = new Exchange(request, response, context.tokenSuffix);
-    if (context.tracing !== undefined) beginSpan(context.tracing, exchange);
+    const exchange = new Exchange(context, request, response);
     try {
       checkProtocol(request);
-      const handler = allows(exchange) ? handlers[exchange.route!]! : tellMethods;
-      await answerSuccess(context, exchange, await handler(exchange));
+      const handler = allows(exchange) ? HANDLERS[exchange.route!]! : serveMethods;
+      await answerSuccess(exchange, await handler(exchange));
     } catch (error) {
-      answerError(context, exchange, error);
+      answerError(exchange, error);
     }
   };
 }
@@ -81,6 +77,6 @@ function allows({ route, request: { method }, headers }: Exchange): boolean {
   return false;
 }
 
-function tellMethods(): Answer {
+function serveMethods(): Answer {
   return { status: 204, body: '' };
 }

@@ -2,32 +2,28 @@ import type { ClientOperation } from '../limits/client-limits.ts';
 import { invalid } from './body/data.ts';
 import { readBody } from './body/request-body.ts';
 import { kindsIn, type Reader, type RequestValues, valuesOf } from './body/request-data.ts';
-import type { ServerContext } from './context.ts';
 import type { Answer, Exchange } from './exchange.ts';
 import { admit } from './guards.ts';
-import { successFrame } from './success-frame.ts';
-import { inVault } from './tracing.ts';
+import { afterData, BEFORE_DATA } from './success-frame.ts';
 
 /**
  * POST /api/v1/tokenize and /api/v1/text/tokenize; POST /api/v1/lookup, which gives the tokens that
  * values have, and stores nothing.
  */
-export function tokenizeHandler(
-  context: ServerContext,
+export function tokenizer(
   read: Reader<RequestValues>,
   operation: Exclude<ClientOperation, 'detokenize'> = 'tokenize',
 ) {
-  const frame = successFrame(context.interfaceVersion, operation);
   return async (exchange: Exchange): Promise<Answer> => {
-    const { client } = await admit(context, exchange, operation);
-    const request = await read(context, exchange, await readBody(context, exchange));
+    const { client } = await admit(exchange, operation);
+    const request = await read(exchange, await readBody(exchange));
     if (operation === 'lookup') checkLookup(request, client.token_mode === 'random');
-    const accepted = valuesOf(context, exchange, request);
+    const accepted = valuesOf(exchange, request);
     const values = accepted instanceof Promise ? await accepted : accepted;
-    const asked = context.vault[operation](values, client, request.viewer, exchange.deadlineMs);
-    const tokens = await inVault(exchange, asked);
-    const [before, after] = frame(exchange);
-    const body = before + request.json(tokens) + after;
+    const { vault } = exchange.context;
+    const asked = vault[operation](values, client, request.viewer, exchange.deadlineMs);
+    const tokens = await exchange.inVault(asked);
+    const body = BEFORE_DATA + request.json(tokens) + afterData(exchange, operation);
     const { passed } = request;
     return { status: 200, body, values: tokens.length, passed, kinds: kindsIn(request) };
   };

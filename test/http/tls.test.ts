@@ -165,58 +165,27 @@ describe.skipIf(!hasOpenssl)('the files are looked at before anything is opened'
     return file;
   };
   /** The settings of the key, the certificate and the authorities of callers. */
-  const files = (TLS_KEY_FILE: string, TLS_CERT_FILE: string, TLS_CLIENT_CA_FILE?: string) => ({
+  const use = (TLS_KEY_FILE: string, TLS_CERT_FILE?: string, TLS_CLIENT_CA_FILE?: string) => ({
     TLS_KEY_FILE,
-    TLS_CERT_FILE,
+    ...(TLS_CERT_FILE && { TLS_CERT_FILE }),
     ...(TLS_CLIENT_CA_FILE && { TLS_CLIENT_CA_FILE }),
   });
+  const another = () => authority.issue(NAMES).key;
   type Settings = (key: string, cert: string) => Record<string, string>;
   test.each<[string, Settings, RegExp]>([
+    ['a key of another', (_, cert) => use(another(), cert), /KEY_FILE: \S+ does not belong to the/],
+    ['an encrypted key', (key, cert) => use(encrypted(key), cert), /KEY_FILE: \S+ is encr.*l pkey/],
+    ['a key as certificate', (key) => use(key, key), /CERT_FILE: \S+ has no certificate in PEM\./],
+    ['a certificate as key', (_, cert) => use(cert, cert), /KEY_FILE: \S+ has no private key in/],
+    ['a cut certificate', (key, cert) => use(key, cutOff(cert)), /CERT_FILE: \S+ .* or cut off\./],
+    ['a wrong order', (key, cert) => use(key, behind(cert)), /put .* of the server first/],
+    ['no such file', (key) => use(key, '/nowhere'), /CERT_FILE: \/nowhere cannot .* \(ENOENT\)\./],
     [
-      'a key of another certificate',
-      (_, cert) => files(authority.issue(NAMES).key, cert),
-      /TLS_KEY_FILE: \S+ does not belong to the certificate\./,
+      'a key as authority',
+      (key, cert) => use(key, cert, key),
+      /CA_FILE: \S+ has no certificate in/,
     ],
-    [
-      'an encrypted key',
-      (key, cert) => files(encrypted(key), cert),
-      /TLS_KEY_FILE: \S+ is encrypted; .*openssl pkey/,
-    ],
-    [
-      'a key in the place of a certificate',
-      (key) => files(key, key),
-      /TLS_CERT_FILE: \S+ has no certificate in PEM\./,
-    ],
-    [
-      'a certificate in the place of a key',
-      (_, cert) => files(cert, cert),
-      /TLS_KEY_FILE: \S+ has no private key in PEM\./,
-    ],
-    [
-      'a certificate that is cut off',
-      (key, cert) => files(key, cutOff(cert)),
-      /TLS_CERT_FILE: \S+ has a certificate that is damaged or cut off\./,
-    ],
-    [
-      'a chain in the wrong order',
-      (key, cert) => files(key, behind(cert)),
-      /put the certificate of the server first/,
-    ],
-    [
-      'no such file',
-      (key) => files(key, '/nowhere'),
-      /TLS_CERT_FILE: \/nowhere cannot be read \(ENOENT\)\./,
-    ],
-    [
-      'authorities of callers without a certificate',
-      (key, cert) => files(key, cert, key),
-      /TLS_CLIENT_CA_FILE: \S+ has no certificate in PEM\./,
-    ],
-    [
-      'one of two files',
-      (key) => ({ TLS_KEY_FILE: key }),
-      /TLS_CERT_FILE and TLS_KEY_FILE go together/,
-    ],
+    ['one of two files', (key) => use(key), /TLS_CERT_FILE and TLS_KEY_FILE go together/],
   ])('%s ends serve and doctor with 1, and the reason', async (_name, settings, message) => {
     const { key, cert } = authority.issue(NAMES);
     const env = settings(key, cert);

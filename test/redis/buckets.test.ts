@@ -218,16 +218,6 @@ describe.skipIf(redisServer === undefined)('a connection to Redis', () => {
     return redis;
   };
 
-  test('that is lost fails calls at once, and comes back by itself', async () => {
-    const redis = await start();
-    const buckets = await open(redis.url);
-    await redis.crash();
-    await until(() => buckets.failure !== undefined, 'the loss is noticed');
-    await expect(buckets.take(A, 1)).rejects.toThrow();
-    await redis.startAgain();
-    await answersAgain(buckets);
-  });
-
   test('on which nothing is answered is replaced, and its calls fail', async () => {
     const redis = await start();
     const buckets = await open(redis.url);
@@ -258,10 +248,4 @@ describe.skipIf(redisServer === undefined)('a connection to Redis', () => {
     await redis.command('CONFIG SET requirepass wrong');
     await answersAgain(wrong);
   });
-});
-
-test('opening resolves, too, when nobody listens', async () => {
-  const buckets = await open(`redis://127.0.0.1:${await freePort()}`);
-  expect(buckets.failure).toBe('ECONNREFUSED');
-  await expect(buckets.take(requestBucket('a', 5), 1)).rejects.toThrow();
 });

@@ -216,14 +216,6 @@ describe.skipIf(redisServer === undefined)('the service with REDIS_URL', () => {
     expect(await redis.command('KEYS standin:limit:*')).toContain('standin:limit:probe');
   });
 
-  test('with a wrong password goes on alone and names the code of Redis', async () => {
-    const service = await start({ REDIS_URL: redis.url.replace(PASSWORD, `wrong-${PASSWORD}`) });
-    await until(() => changes(service).length === 1, 'a warning');
-    expect(changes(service)[0]).toMatchObject({ code: 'WRONGPASS' });
-    expect((await call(service, 'tokenize', { a: 'Ann' })).status).toBe(200);
-    expect(await isShared(service)).toBe(0);
-  });
-
   test('ends at once when it is told to, and its connection with it', async () => {
     const service = await start({ REDIS_URL: redis.url });
     const connections = async () =>

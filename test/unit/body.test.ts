@@ -1,31 +1,37 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { pathText, Step } from '#paths';
 import { MISREADS_NAMES } from '../../src/access/misread-names.ts';
 import { CallerError } from '../../src/errors.ts';
-import { parseBody } from '../../src/public/body/data.ts';
+import {
+  collectFields,
+  type JsonObject,
+  parseBody,
+  replaceFields,
+} from '../../src/public/body/data.ts';
 
-/** The refusal of a body, which must be an invalid_type. */
-function refusal(body: string | Buffer): string {
+/** The message of the refusal, which must be an invalid_type. */
+function messageOf(refused: () => unknown): string {
   try {
-    parseBody(typeof body === 'string' ? Buffer.from(body) : body);
+    refused();
   } catch (error) {
     expect(error).toBeInstanceOf(CallerError);
     expect((error as CallerError).code).toBe('invalid_type');
     return (error as CallerError).message;
   }
-  throw new Error(`was accepted: ${body}`);
+  throw new Error('was accepted');
 }
 
-function dataOf(body: string): unknown {
-  return parseBody(Buffer.from(body)).data;
-}
+const fieldsOf = (data: unknown, limit = 10_000) => collectFields(data as JsonObject, limit).fields;
+const texts = (data: unknown) => fieldsOf(data).map((field) => field.text);
+const refusalOfData = (data: unknown, limit?: number) => messageOf(() => fieldsOf(data, limit));
+const dataOf = (body: string | Buffer): unknown => parseBody(Buffer.from(body as string)).data;
+const refusal = (body: string | Buffer) => messageOf(() => dataOf(body));
 
 describe('the data of a body', () => {
   test('is what JSON says, in any white space', () => {
-    expect(dataOf('\r\n\t {"data" : {"a": "b", "c": ["d", {"e": "f"}]}} \n')).toEqual({
-      a: 'b',
-      c: ['d', { e: 'f' }],
-    });
+    const data = { a: 'b', c: ['d', { e: 'f' }] };
+    expect(dataOf('\r\n\t {"data" : {"a": "b", "c": ["d", {"e": "f"}]}} \n')).toEqual(data);
   });
 
   test('may have other fields beside it, of any type and depth', () => {
@@ -34,21 +40,16 @@ describe('the data of a body', () => {
   });
 
   test('keeps every character that JSON can escape', () => {
-    const value = '"\\/\b\f\n\r\t\0\u2028😀{":';
-    expect(dataOf(JSON.stringify({ data: { a: value } }))).toEqual({ a: value });
+    const data = { a: '"\\/\b\f\n\r\t\0\u2028😀{":' };
+    expect(dataOf(JSON.stringify({ data }))).toEqual(data);
   });
 });
 
 describe('a body has at most 100,000 objects, lists and names', () => {
   const beside = (json: string, count: number) =>
     `{"z":[${Array(count).fill(json).join(',')}],"data":{"a":"b"}}`;
-  test.each([
-    ['{}', 1],
-    ['[]', 1],
-    ['[[]]', 2],
-    ['{"a":1}', 2],
-    ['{"a\\"{":[]}', 3],
-  ])('%s', (json, parts) => {
+  const parts = { '{}': 1, '[]': 1, '[[]]': 2, '{"a":1}': 2, '{"a\\"{":[]}': 3 };
+  test.each(Object.entries(parts))('%s', (json, parts) => {
     const most = Math.floor((100_000 - 6) / parts);
     expect(dataOf(beside(json, most))).toEqual({ a: 'b' });
     expect(refusal(beside(json, most + 1))).toMatch(/^body: has more than 10\d{4} objects, lists/);
@@ -69,55 +70,6 @@ describe('a body has at most 100,000 objects, lists and names', () => {
   });
   test('and is no JSON when a string has no end', () => {
     expect(refusal(`{"z":[${'1,'.repeat(100_000)}"`)).toContain('valid JSON');
-  });
-});
-
-describe('is no body', () => {
-  test.each([
-    ['', 'empty'],
-    [' ', 'valid JSON'],
-    ['{', 'valid JSON'],
-    ['{"data":{"a":"b",}}', 'valid JSON'],
-    ["{'data':{}}", 'valid JSON'],
-    ['{"data":{"a":NaN}}', 'valid JSON'],
-    ['{"data":{}}x', 'valid JSON'],
-    ['/**/{"data":{}}', 'valid JSON'],
-    ['{"data":{"a":"\n"}}', 'valid JSON'],
-    ['\ufeff{"data":{}}', 'valid JSON'],
-    ['['.repeat(99_000), 'valid JSON'],
-    ['null', 'a JSON object'],
-    ['"x"', 'a JSON object'],
-    ['1', 'a JSON object'],
-    ['[]', 'a JSON object'],
-    ['[{"data":{}}]', 'a JSON object'],
-    ['{}', 'data: is missing'],
-    ['{"Data":{}}', 'data: is missing'],
-    ['{"__proto__":{"data":{"a":"b"}}}', 'data: is missing'],
-    ['{"data":null}', 'data: must be a JSON object'],
-    ['{"data":[]}', 'data: must be a JSON object'],
-    ['{"data":"x"}', 'data: must be a JSON object'],
-    ['{"data":1}', 'data: must be a JSON object'],
-  ])('%.40j', (body, reason) => {
-    expect(refusal(body)).toContain(reason);
-  });
-
-  test.each([
-    ['a byte that is none of UTF-8', [0xff]],
-    ['an overlong form', [0xc0, 0x80]],
-    ['half of a surrogate pair as bytes', [0xed, 0xa0, 0xbd]],
-    ['a cut character', [0xf0, 0x9f, 0x98]],
-    ['a code point beyond the last', [0xf4, 0x90, 0x80, 0x80]],
-  ])('with %s', (_, bytes) => {
-    const body = Buffer.concat([
-      Buffer.from('{"data":{"a":"'),
-      Buffer.from(bytes),
-      Buffer.from('"}}'),
-    ]);
-    expect(refusal(body)).toContain('UTF-8');
-  });
-
-  test('in UTF-16', () => {
-    expect(refusal(Buffer.from('\ufeff{"data":{}}', 'utf16le'))).toContain('UTF-8');
   });
 });
 
@@ -191,13 +143,65 @@ test('of any JSON, exactly those with a name twice in one object are refused', (
   expect(refusal('{"data":{"a":"1","a" \t\r\n:"2"}}')).toContain('twice');
 });
 
-test('no refusal quotes the body', () => {
-  for (const body of [
-    '{"data":{"a":hunter2}}',
-    '{"a":"hunter2","a":"hunter2"}',
-    '"hunter2"',
-    'hunter2',
-  ]) {
-    expect(refusal(body)).not.toContain('hunter2');
-  }
+/** `data` and this many objects or arrays inside each other. */
+function nested(levels: number, wrap: (inner: unknown) => unknown): unknown {
+  let data: unknown = { leaf: 'x' };
+  for (let level = 1; level < levels; level++) data = wrap(data);
+  return Array.isArray(data) ? { data } : data;
+}
+
+describe('fields', () => {
+  test('are all strings inside data, at any depth, in order', () => {
+    const data = { a: '1', b: { c: '2', d: ['3', { e: '4' }, ['5']] }, f: {}, g: [] };
+    expect(texts(data)).toEqual(['1', '2', '3', '4', '5']);
+  });
+
+  test('of any JSON of strings come back in their places', () => {
+    const json = fc.dictionary(
+      fc.string().filter((name) => name !== '__proto__'),
+      fc.oneof(
+        fc.string(),
+        fc.array(fc.string()),
+        fc.dictionary(fc.constantFrom('a', 'b'), fc.string()),
+      ),
+    );
+    fc.assert(
+      fc.property(json, (json) => {
+        const data = structuredClone(json) as JsonObject;
+        const fields = fieldsOf(data);
+        const before = fields.map(({ text }) => text);
+        const other = before.map((text) => `${text}!`);
+        replaceFields(fields, other);
+        expect(texts(data)).toEqual(other);
+        replaceFields(fields, before);
+        expect(data).toEqual(json);
+      }),
+    );
+  });
+});
+
+describe('bounds', () => {
+  test('as many values as the limit, and not one more', () => {
+    const data = { a: ['1', '2', '3'], b: { c: '4' } };
+    expect(fieldsOf(data, 4)).toHaveLength(4);
+    const message = 'data: has more than 3 values; send them in several requests';
+    expect(refusalOfData(data, 3)).toBe(message);
+  });
+
+  test.each([
+    ['objects', (inner: unknown) => ({ a: inner })],
+    ['arrays', (inner: unknown) => [inner]],
+  ])('16 levels of %s, and not one more', (_, wrap) => {
+    const levels = Array.isArray(wrap('')) ? 15 : 16;
+    expect(texts(nested(levels, wrap))).toEqual(['x']);
+    for (const more of [levels + 1, 100_000])
+      expect(refusalOfData(nested(more, wrap))).toMatch(/: is nested deeper than 16 levels$/);
+  });
+});
+
+test('a collected field has its path, also where names and values repeat', () => {
+  const data = { a: { x: '1' }, b: [{ x: '1' }, ['1', '1']], c: '1', 'd e': { x: '1' } };
+  const paths = fieldsOf(data).map(({ within, name }) => pathText(new Step(within, name)));
+  const inB = ['data.b[0].x', 'data.b[1][0]', 'data.b[1][1]'];
+  expect(paths).toEqual(['data.a.x', ...inB, 'data.c', 'data["d e"].x']);
 });

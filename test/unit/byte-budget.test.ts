@@ -12,129 +12,114 @@ const BYTES = 16 * SMALL_BYTES;
 function setUp() {
   const cut: Holder[] = [];
   let cuts = 0;
-  const budget = new ByteBudget(BYTES, () => {
-    cuts++;
-  });
-  /** A holder that waits for its caller since then. */
-  const waiting = (clientId: string, bytes: number): Holder => {
-    const holder = budget.open(clientId);
-    expect(budget.grow(holder, bytes)).toBe(true);
-    budget.wait(holder, () => cut.push(holder));
-    return holder;
+  const budget = new ByteBudget(BYTES, () => cuts++);
+  /** How many of so many new holders get the bytes. */
+  const grant = (count: number, bytes: number, open = () => budget.open('a')) =>
+    Array.from({ length: count }, open).filter((holder) => budget.grow(holder, bytes)).length;
+  /** Holders that wait for their callers since then. */
+  const waiting = (count: number, clientIdOf: (i: number) => string): Holder[] =>
+    Array.from({ length: count }, (_, i) => {
+      const holder = budget.open(clientIdOf(i));
+      expect(budget.grow(holder, SMALL_BYTES)).toBe(true);
+      budget.wait(holder, () => cut.push(holder));
+      return holder;
+    });
+  const tick = (count: number) => {
+    for (let i = 0; i < count; i++) budget.tick();
   };
-  return { budget, cut, cuts: () => cuts, waiting };
+  return { budget, cut, cuts: () => cuts, grant, waiting, tick };
 }
 
 describe('shares', () => {
   test('a client holds half of the budget at most, and leaves the rest to others', () => {
-    const { budget } = setUp();
-    const all = Array.from({ length: 16 }, () => budget.open('a'));
-    const granted = all.filter((holder) => budget.grow(holder, SMALL_BYTES));
-    expect(granted).toHaveLength(8);
-    expect(budget.grow(budget.open('b'), SMALL_BYTES)).toBe(true);
+    const { budget, grant } = setUp();
+    expect(grant(16, SMALL_BYTES)).toBe(8);
+    expect(grant(1, SMALL_BYTES, () => budget.open('b'))).toBe(1);
     expect(budget.held).toBe(9 * SMALL_BYTES);
   });
 
   test('large holders leave a quarter free for small ones', () => {
-    const { budget } = setUp();
-    const large = Array.from({ length: 8 }, () => budget.open('a'));
-    expect(large.filter((holder) => budget.grow(holder, 2 * SMALL_BYTES))).toHaveLength(3);
-    expect(budget.grow(budget.open('a'), SMALL_BYTES)).toBe(true);
-    expect(budget.grow(budget.open('a'), SMALL_BYTES)).toBe(true);
-    expect(budget.grow(budget.open('a'), 1)).toBe(false);
+    const { grant } = setUp();
+    expect([grant(8, 2 * SMALL_BYTES), grant(2, SMALL_BYTES), grant(1, 1)]).toEqual([3, 2, 0]);
   });
 
   test('those whose client is not known have an eighth together, so have requests sent ahead', () => {
-    const { budget } = setUp();
-    for (const open of [() => budget.open(undefined), () => budget.openAhead()]) {
-      const strangers = Array.from({ length: 4 }, open);
-      expect(strangers.filter((holder) => budget.grow(holder, SMALL_BYTES))).toHaveLength(2);
-    }
+    const { budget, grant } = setUp();
+    for (const open of [() => budget.open(undefined), () => budget.openAhead()])
+      expect(grant(4, SMALL_BYTES, open)).toBe(2);
   });
 
   test('all clients together hold the budget at most', () => {
-    const { budget } = setUp();
-    const all = Array.from({ length: 40 }, (_, i) => budget.open(`client ${i}`));
-    expect(all.filter((holder) => budget.grow(holder, SMALL_BYTES))).toHaveLength(16);
+    const { budget, grant } = setUp();
+    let clients = 0;
+    expect(grant(40, SMALL_BYTES, () => budget.open(`client ${clients++}`))).toBe(16);
   });
 
   test('the only holder is never refused, however much it needs', () => {
-    const { budget } = setUp();
-    const only = budget.open('a');
-    expect(budget.grow(only, 3 * BYTES)).toBe(true);
-    expect(budget.grow(only, BYTES)).toBe(true);
-    expect(budget.grow(budget.open('b'), 1)).toBe(false);
+    const { budget, grant } = setUp();
+    const only = budget.open('b');
+    expect([budget.grow(only, 3 * BYTES), budget.grow(only, BYTES), grant(1, 1)]).toEqual([
+      true,
+      true,
+      0,
+    ]);
     budget.settle(only, 0);
-    expect(budget.held).toBe(0);
-    expect(budget.grow(budget.open('b'), 1)).toBe(true);
+    expect([budget.held, grant(1, 1)]).toEqual([0, 1]);
   });
 
   test('what is counted beside holders leaves less to them', () => {
-    const { budget } = setUp();
+    const { budget, grant } = setUp();
     budget.count(BYTES - 10);
-    expect(budget.grow(budget.open('a'), 11)).toBe(false);
-    expect(budget.grow(budget.open('a'), 10)).toBe(true);
+    expect([grant(1, 11), grant(1, 10)]).toEqual([0, 1]);
     budget.count(10 - BYTES);
     expect(budget.held).toBe(10);
   });
 });
 
 describe('holders that wait for their callers', () => {
-  const tick = (budget: ByteBudget, count: number) => {
-    for (let i = 0; i < count; i++) budget.tick();
-  };
-
   test('are cut off when the budget is short, the longest wait first, and no more than it takes', () => {
-    const { budget, cut, cuts, waiting } = setUp();
-    const holders = Array.from({ length: 16 }, (_, i) => waiting(`client ${i % 2}`, SMALL_BYTES));
-    tick(budget, STALLED_AFTER_TICKS);
-    expect(budget.grow(budget.open('c'), 100)).toBe(true);
-    expect(cut).toEqual([holders[0]]);
-    expect(cuts()).toBe(1);
-    expect(holders[0]!.bytes).toBe(0);
+    const { budget, cut, cuts, grant, waiting, tick } = setUp();
+    const holders = waiting(16, (i) => `client ${i % 2}`);
+    tick(STALLED_AFTER_TICKS);
+    expect(grant(1, 100)).toBe(1);
+    expect([cut, cuts(), holders[0]!.bytes]).toEqual([[holders[0]], 1, 0]);
     expect(budget.held).toBe(15 * SMALL_BYTES + 100);
   });
 
   test('are cut off of the same client when that has too much', () => {
-    const { budget, cut, waiting } = setUp();
-    const other = waiting('a', SMALL_BYTES);
-    const holders = Array.from({ length: 8 }, () => waiting('b', SMALL_BYTES));
-    tick(budget, STALLED_AFTER_TICKS);
-    expect(budget.grow(budget.open('b'), 1)).toBe(true);
-    expect(cut).toEqual([holders[0]]);
-    expect(other.bytes).toBe(SMALL_BYTES);
+    const { cut, grant, waiting, tick } = setUp();
+    const [other, ...holders] = waiting(9, (i) => (i === 0 ? 'b' : 'a'));
+    tick(STALLED_AFTER_TICKS);
+    expect(grant(1, 1)).toBe(1);
+    expect([cut, other!.bytes]).toEqual([[holders[0]], SMALL_BYTES]);
   });
 
   test('are kept while there is room, however long they wait', () => {
-    const { budget, cut, waiting } = setUp();
-    waiting('a', SMALL_BYTES);
-    tick(budget, 1_000);
-    expect(budget.grow(budget.open('a'), SMALL_BYTES)).toBe(true);
-    expect(cut).toEqual([]);
+    const { cut, grant, waiting, tick } = setUp();
+    waiting(1, () => 'a');
+    tick(1_000);
+    expect([grant(1, SMALL_BYTES), cut]).toEqual([1, []]);
   });
 
   test('are kept while their callers do something: then the new one is refused', () => {
-    const { budget, cut, waiting } = setUp();
-    const holders = Array.from({ length: 8 }, () => waiting('a', SMALL_BYTES));
-    tick(budget, 5);
+    const { budget, cut, grant, waiting, tick } = setUp();
+    const holders = waiting(8, () => 'a');
+    tick(5);
     for (const holder of holders) budget.move(holder);
-    tick(budget, STALLED_AFTER_TICKS - 1);
-    expect(budget.grow(budget.open('a'), 1)).toBe(false);
-    expect(cut).toEqual([]);
+    tick(STALLED_AFTER_TICKS - 1);
+    expect([grant(1, 1), cut]).toEqual([0, []]);
     budget.move(holders[0]!);
-    tick(budget, 1);
-    expect(budget.grow(budget.open('a'), 1)).toBe(true);
-    expect(cut).toEqual([holders[1]]);
+    tick(1);
+    expect([grant(1, 1), cut]).toEqual([1, [holders[1]]]);
   });
 
   test('are kept once they go on, and one never cuts itself off', () => {
-    const { budget, cut, waiting } = setUp();
-    const holders = Array.from({ length: 8 }, () => waiting('a', SMALL_BYTES));
+    const { budget, cut, waiting, tick } = setUp();
+    const holders = waiting(8, () => 'a');
     for (const holder of holders.slice(1, 4)) budget.goOn(holder);
     for (const holder of holders.slice(4)) budget.settle(holder, SMALL_BYTES);
-    tick(budget, 1_000);
-    expect(budget.grow(holders[0]!, 1)).toBe(false);
-    expect(cut).toEqual([]);
+    tick(1_000);
+    expect([budget.grow(holders[0]!, 1), cut]).toEqual([false, []]);
   });
 });
 

@@ -7,7 +7,7 @@ class Simulation {
   readonly #queue: number[] = [];
   #nowMs = 0;
   #freeAtMs = 0;
-  readonly waitsMs: number[] = [];
+  longestMs = 0;
   answered = 0;
   refused = 0;
   serviceMs: number;
@@ -44,13 +44,9 @@ class Simulation {
   }
 
   forget(): void {
-    this.waitsMs.length = 0;
+    this.longestMs = 0;
     this.answered = 0;
     this.refused = 0;
-  }
-
-  get longestMs(): number {
-    return this.waitsMs.reduce((longest, one) => Math.max(longest, one), 0);
   }
 
   #answerUntil(nowMs: number): void {
@@ -59,7 +55,7 @@ class Simulation {
       const endsMs = beginsMs + this.serviceMs;
       if (endsMs > nowMs) return;
       this.#freeAtMs = endsMs;
-      this.waitsMs.push(endsMs - this.#queue.shift()!);
+      this.longestMs = Math.max(this.longestMs, endsMs - this.#queue.shift()!);
       this.answered++;
       this.#delay.end(endsMs);
     }

@@ -17,11 +17,7 @@ function rulesOf(elsewhere: Elsewhere): PolicyRules {
   return new PolicyRules({ version: 1, tag: 'x', ...parsePolicy(document).policy! });
 }
 
-const RULES = {
-  pass: rulesOf('pass'),
-  refuse: rulesOf('refuse'),
-  tokenize: rulesOf('tokenize'),
-};
+const RULES = { pass: rulesOf('pass'), refuse: rulesOf('refuse'), tokenize: rulesOf('tokenize') };
 
 function walk(text: string, elsewhere: Elsewhere, maxPlaces = Infinity): RecordWalk {
   return new RecordWalk(text, RULES[elsewhere], { maxPlaces });
@@ -76,17 +72,8 @@ const leaf = fc.oneof(
   fc.string({ unit: 'grapheme', maxLength: 6 }),
   fc.constantFrom('', 'a":"b', '{', '\\', '\\"', '\u2028', 1, 1.5, -0.25, 1e30, true, false, null),
 );
-const name = fc.constantFrom(
-  'e',
-  'f',
-  'A',
-  'e mail',
-  'q"',
-  '',
-  'bb',
-  'dd',
-  ...(MISREADS_NAMES ? [] : ['\\']),
-);
+const names = ['e', 'f', 'A', 'e mail', 'q"', '', 'bb', 'dd'];
+const name = fc.constantFrom(...names, ...(MISREADS_NAMES ? [] : ['\\']));
 const { free } = fc.letrec<{ free: unknown }>((tie) => ({
   free: fc.oneof(
     { depthSize: 'small' },
@@ -128,15 +115,11 @@ describe('of any record', () => {
   test('pass replaces the named strings, counts all others, and leaves every other byte', () => {
     fc.assert(
       fc.property(bodies, ({ json, text }) => {
-        let others = 0;
-        const count = (other: string) => {
-          others++;
-          return other;
-        };
-        const wanted = expected(json, count);
+        const others: string[] = [];
         const found = walk(text, 'pass');
+        const wanted = expected(json, (other) => others[others.push(other) - 1]!);
         expect(JSON.parse(replaced(text, found))).toEqual(wanted);
-        expect(found.passed).toBe(others);
+        expect(found.passed).toBe(others.length);
       }),
       { numRuns: 500 },
     );
@@ -164,9 +147,7 @@ describe('of any record', () => {
         });
         if (others.length === 0) expect(walk(text, 'refuse').passed).toBe(0);
         else
-          expect(refusal(text, 'refuse').split(': must not be a string: ')[0]).toBe(
-            pathText(others[0]!),
-          );
+          expect(refusal(text, 'refuse')).toContain(`${pathText(others[0]!)}: must not be a str`);
       }),
       { numRuns: 300 },
     );
@@ -220,11 +201,8 @@ describe('a string elsewhere', () => {
 
   test('does not hide a wrong type at a path, and does not make a number one', () => {
     for (const elsewhere of ['pass', 'refuse', 'tokenize'] as const) {
-      for (const [value, given] of [
-        ['"x"', 'a string'],
-        ['[]', 'an array'],
-        ['7', 'a number'],
-      ])
+      const wrong = { '"x"': 'a string', '[]': 'an array', '7': 'a number' };
+      for (const [value, given] of Object.entries(wrong))
         expect(refusal(`{"data":{"b":${value}}}`, elsewhere)).toBe(
           `data.b: must be an object or null, not ${given}; the policy names something inside it`,
         );

@@ -1,5 +1,4 @@
 import { CallerError } from '../../errors.ts';
-import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
 import { MESSAGES } from '../schema.ts';
 
@@ -12,11 +11,9 @@ const NO_BYTES = Buffer.alloc(0);
  * declares.
  * @throws CallerError payload_too_large, overloaded or request_timeout; then the connection closes
  */
-export function readBody(
-  { budget, bodyLimit }: ServerContext,
-  exchange: Exchange,
-): Promise<Buffer> {
-  const { request } = exchange;
+export function readBody(exchange: Exchange): Promise<Buffer> {
+  const { request, context } = exchange;
+  const { budget, bodyLimit } = context;
   const held = exchange.held!;
   const declared = Number(request.headers['content-length'] ?? Number.NaN);
   const pieces = new Pieces();

@@ -5,10 +5,9 @@ import type { Kind, PathNode, PolicyRules } from '../../policy/rules.ts';
 import { Viewer } from '../../policy/viewer.ts';
 import { requestDeadline, type Texts } from '../../tokens/threads/vault-client.ts';
 import { DEFAULT_KIND, type Value } from '../../types.ts';
-import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
 import { checkPrecondition } from '../guards.ts';
-import { judgeCaller } from '../rights.ts';
+import { judgedRules } from '../rights.ts';
 import {
   collectFields,
   type Field,
@@ -30,15 +29,13 @@ export type Replacement = string | null;
 export abstract class RequestValues {
   readonly texts: readonly string[];
   readonly viewer: Viewer;
+  /** Strings that stay in clear, beside `texts`; undefined: the policy names no fields. */
+  readonly passed: number | undefined;
 
-  constructor(viewer: Viewer, texts: readonly string[]) {
+  constructor(viewer: Viewer, texts: readonly string[], passed?: number) {
     this.texts = texts;
     this.viewer = viewer;
-  }
-
-  /** Strings that stay in clear, beside `texts`; undefined: the policy names no fields. */
-  get passed(): number | undefined {
-    return undefined;
+    this.passed = passed;
   }
 
   kindOf(_index: number): Kind {
@@ -56,10 +53,10 @@ export type Asked = Pick<RequestValues, 'texts' | 'viewer' | 'kindOf'>;
 
 export interface RequestData extends RequestValues {
   /**
-   * For texts that are looked up in turns, because each may be one of several tokens: takes what
-   * was found in a turn, and gives the next one. undefined: `texts` are looked up.
+   * Looks texts up in turns, because each may be one of several tokens. Ends without a result when
+   * `ask` does. undefined: `texts` are looked up.
    */
-  turns?<T>(): Generator<Asked, Narrowed<T | undefined>, readonly T[]>;
+  narrow?<T>(ask: Ask<T>): Promise<Narrowed<T | undefined> | undefined>;
   /** The bytes of `pathOf` in a JSON string. Cheap: the path itself is not made. */
   pathBytes(index: number): number;
   /** `json` in parts, with each replacement as `write` gives it. */
@@ -69,6 +66,9 @@ export interface RequestData extends RequestValues {
   ): Iterable<string>;
 }
 
+/** Looks texts up; undefined: nothing more may be looked up. */
+type Ask<T> = (asked: Asked) => Promise<readonly T[] | undefined>;
+
 /** What is left of a request, with what was found for each of its texts. */
 export interface Narrowed<T> {
   readonly request: RequestData;
@@ -76,11 +76,7 @@ export interface Narrowed<T> {
 }
 
 /** Reads the body of a request. */
-export type Reader<T extends RequestValues> = (
-  context: ServerContext,
-  exchange: Exchange,
-  body: Buffer,
-) => Promise<T>;
+export type Reader<T extends RequestValues> = (exchange: Exchange, body: Buffer) => Promise<T>;
 
 /**
  * Without fields in the policy, and for a list of values: all strings of `data`. With fields: the
@@ -89,35 +85,31 @@ export type Reader<T extends RequestValues> = (
  * @throws CallerError invalid_type, precondition_failed or overloaded, InternalError when the
  * policy cannot be read
  */
-export async function dataOf(
-  context: ServerContext,
-  exchange: Exchange,
-  body: Buffer,
-): Promise<RequestData> {
-  const viewer = await viewerOf(context, exchange);
+export async function dataOf(exchange: Exchange, body: Buffer): Promise<RequestData> {
+  const viewer = await viewerOf(exchange);
   const { rules } = viewer;
+  const { valuesLimit } = exchange.context;
   const { text, data } = parseBody(body, rules.tree !== undefined);
   if (body.length > MAX_TURN_BYTES) await nextTurn();
   if (rules.tree === undefined || isListOfValues(data, rules.tree)) {
-    const { fields, isReordered } = collectFields(data as JsonObject, context.valuesLimit);
-    exchange.holdFields(context, fields.length);
+    const { fields, isReordered } = collectFields(data as JsonObject, valuesLimit);
+    exchange.reserveFields(fields.length);
     if (!isReordered) return new PlainData(viewer, data as JsonObject, fields);
-    exchange.hold(context, body.length);
+    exchange.reserve(body.length);
     return new RecordData(viewer, text, new RecordWalk(text, ALL_STRINGS, KEPT_ORDER));
   }
-  exchange.hold(context, body.length);
+  exchange.reserve(body.length);
   const walk = new RecordWalk(text, rules, {
-    maxPlaces: context.valuesLimit,
-    onUnnamed: (node, name) => warnOfNear(context, exchange, rules, node, name),
+    maxPlaces: valuesLimit,
+    onUnnamed: (node, name) => warnOfNear(exchange, rules, node, name),
   });
-  exchange.holdFields(context, walk.places.length);
+  exchange.reserveFields(walk.places.length);
   return new RecordData(viewer, text, walk);
 }
 
 /** The log names no field of a request, except one that a field of the policy nearly names. */
 function warnOfNear(
-  { log }: ServerContext,
-  { id, caller, startedAtMs }: Exchange,
+  { context: { log }, id, caller, startedAtMs }: Exchange,
   rules: PolicyRules,
   node: PathNode,
   name: string,
@@ -138,15 +130,11 @@ const KEPT_ORDER = { maxPlaces: Infinity, keepsBlank: true };
  * @throws CallerError as judgeCaller, or precondition_failed; InternalError when rights cannot be
  * read
  */
-export async function viewerOf(context: ServerContext, exchange: Exchange): Promise<Viewer> {
-  const judged = judgeCaller(context, exchange);
-  const current = context.policies.current();
-  let rules = current as PolicyRules;
-  if (judged instanceof Promise || current instanceof Promise) {
-    // The wait is part of the time that the request has.
-    exchange.deadlineMs = requestDeadline();
-    [rules] = await Promise.all([current, judged]);
-  }
+export async function viewerOf(exchange: Exchange): Promise<Viewer> {
+  const judged = judgedRules(exchange);
+  // The wait is part of the time that the request has.
+  if (judged instanceof Promise) exchange.deadlineMs = requestDeadline();
+  const rules = judged instanceof Promise ? await judged : judged;
   checkPrecondition(exchange, rules);
   return Viewer.of(rules, exchange.caller!.client);
 }
@@ -156,7 +144,6 @@ export async function viewerOf(context: ServerContext, exchange: Exchange): Prom
  * @throws CallerError invalid_type for a value that its kind refuses
  */
 export function valuesOf(
-  context: ServerContext,
   exchange: Exchange,
   request: RequestValues,
 ): Texts<Value> | Promise<Texts<Value>> {
@@ -168,9 +155,8 @@ export function valuesOf(
     slow.push(i);
     return '' as Value;
   });
-  const accepted = { texts, kinds };
-  if (slow.length === 0) return accepted;
-  return acceptInVault(context, exchange, request, accepted, slow);
+  if (slow.length === 0) return { texts, kinds };
+  return acceptInVault(exchange, request, { texts, kinds }, slow);
 }
 
 /** @throws CallerError invalid_type */
@@ -182,7 +168,6 @@ function acceptedAt(request: RequestValues, index: number): Value {
 
 /** A vault thread accepts what would hold the event loop. */
 async function acceptInVault(
-  { vault }: ServerContext,
   exchange: Exchange,
   request: RequestValues,
   { texts, kinds }: { readonly texts: Value[]; readonly kinds: readonly Kind[] },
@@ -190,7 +175,7 @@ async function acceptInVault(
 ): Promise<Texts<Value>> {
   exchange.deadlineMs ??= requestDeadline();
   const asked = { texts: slow.map((i) => request.texts[i]!), kinds: slow.map((i) => kinds[i]!) };
-  const found = await vault.accept(asked, request.viewer, exchange.deadlineMs);
+  const found = await exchange.context.vault.accept(asked, request.viewer, exchange.deadlineMs);
   // Of one that is refused, `acceptedAt` says why.
   for (const [at, i] of slow.entries()) texts[i] = found[at] ?? acceptedAt(request, i);
   return { texts, kinds };
@@ -232,13 +217,9 @@ class PlainData extends RequestValues implements RequestData {
 
   constructor(viewer: Viewer, data: JsonObject, fields: readonly Field[]) {
     const texts = fields.map((field) => field.text);
-    super(viewer, texts);
+    super(viewer, texts, viewer.rules.tree && 0);
     this.#data = data;
     this.#fields = fields;
-  }
-
-  override get passed(): number | undefined {
-    return this.viewer.rules.tree && 0;
   }
 
   pathOf(index: number): string {
@@ -275,13 +256,9 @@ class RecordData extends RequestValues implements RequestData {
 
   constructor(viewer: Viewer, text: string, walk: RecordWalk) {
     const texts = walk.places.map((place: Place) => place.text);
-    super(viewer, texts);
+    super(viewer, texts, viewer.rules.tree && walk.passed);
     this.#text = text;
     this.#walk = walk;
-  }
-
-  override get passed(): number | undefined {
-    return this.viewer.rules.tree && this.#walk.passed;
   }
 
   override kindOf(index: number): Kind {

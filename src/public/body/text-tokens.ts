@@ -1,5 +1,4 @@
 import type { Viewer } from '../../policy/viewer.ts';
-import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
 import { invalid, parseBody } from './data.ts';
 import {
@@ -18,22 +17,18 @@ import { heldFrom, type Place, TokenFinder } from './token-finder.ts';
  * a piece of a longer one: its end is held back as `rest` when a token may go on in the next piece.
  * @throws CallerError invalid_type
  */
-export async function textTokensOf(
-  context: ServerContext,
-  exchange: Exchange,
-  body: Buffer,
-): Promise<RequestData> {
-  const viewer = await viewerOf(context, exchange);
+export async function textTokensOf(exchange: Exchange, body: Buffer): Promise<RequestData> {
+  const viewer = await viewerOf(exchange);
   const { data } = parseBody(body);
   const whole = textIn(data, ['text', 'more']);
   const { more = false } = data;
   if (typeof more !== 'boolean') throw invalid('data.more: must be true or false');
-  exchange.hold(context, body.length);
-  const { valuesLimit, tokenSuffix } = context;
+  exchange.reserve(body.length);
+  const { valuesLimit, tokenSuffix } = exchange.context;
   const places = new TokenFinder(tokenSuffix, viewer.rules.textKinds).find(whole, valuesLimit);
   if (places.length > valuesLimit)
     throw invalid(`data.text: may have more than ${valuesLimit} tokens; send it in pieces`);
-  exchange.holdFields(context, places.length);
+  exchange.reserveFields(places.length);
   const end = more ? heldFrom(whole, places.at(-1)?.end ?? 0, tokenSuffix) : undefined;
   return new TextCandidates(viewer, { whole, end }, places);
 }
@@ -100,18 +95,19 @@ class TextCandidates extends TextTokens {
   }
 
   /** Asks for one candidate of each place, then for the next one of those that are unknown. */
-  *turns<T>(): Generator<Asked, Narrowed<T | undefined>, readonly T[]> {
+  async narrow<T>(
+    ask: (asked: Asked) => Promise<readonly T[] | undefined>,
+  ): Promise<Narrowed<T | undefined> | undefined> {
     const { viewer } = this;
     const stretches: Stretch[] = [...this.#places];
     const found = new Array<T | undefined>(stretches.length).fill(undefined);
     let open = [...stretches.keys()];
     for (let turn = 0; open.length > 0; turn++) {
       const candidates = open.map((place) => this.#places[place]!.candidate(turn)!);
-      const its = yield {
-        texts: candidates.map(({ token }) => token),
-        viewer,
-        kindOf: (index) => candidates[index]!.kind ?? this.kindOf(index),
-      };
+      const texts = candidates.map(({ token }) => token);
+      const kindOf = (index: number) => candidates[index]!.kind ?? this.kindOf(index);
+      const its = await ask({ texts, viewer, kindOf });
+      if (its === undefined) return undefined;
       open = open.filter((place, i) => {
         const { end, candidate } = this.#places[place]!;
         if (its[i] === undefined) return candidate(turn + 1) !== undefined;

@@ -1,6 +1,5 @@
 import type { Kind, PolicyRules } from '../../policy/rules.ts';
 import type { Viewer } from '../../policy/viewer.ts';
-import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
 import { checkText, invalid, isObject, type JsonObject, parseBody } from './data.ts';
 import { type Replacement, RequestValues, viewerOf } from './request-data.ts';
@@ -23,20 +22,17 @@ interface Span {
  * count code points. A kind must have word tokens with suffix: others cannot be found in a text.
  * @throws CallerError invalid_type
  */
-export async function textValuesOf(
-  context: ServerContext,
-  exchange: Exchange,
-  body: Buffer,
-): Promise<RequestValues> {
-  const viewer = await viewerOf(context, exchange);
+export async function textValuesOf(exchange: Exchange, body: Buffer): Promise<RequestValues> {
+  const viewer = await viewerOf(exchange);
   const { data } = parseBody(body);
   const text = textIn(data, ['text', 'spans']);
   const { spans } = data;
   if (!Array.isArray(spans)) throw invalid(`${SPANS}: must be ${NEEDED}`);
-  if (spans.length > context.valuesLimit)
-    throw invalid(`${SPANS}: has more than ${context.valuesLimit} spans; send shorter texts`);
-  exchange.hold(context, body.length);
-  exchange.holdFields(context, spans.length);
+  const { valuesLimit } = exchange.context;
+  if (spans.length > valuesLimit)
+    throw invalid(`${SPANS}: has more than ${valuesLimit} spans; send shorter texts`);
+  exchange.reserve(body.length);
+  exchange.reserveFields(spans.length);
   return new TextValues(viewer, text, readSpans(spans, new TextOffsets(text), viewer.rules));
 }
 

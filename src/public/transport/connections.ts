@@ -16,8 +16,14 @@ interface Unsent {
 
 export interface ConnectionBound {
   readonly connections: number;
-  /** Renews the number, which may change. */
-  look?(): void;
+  /** Reads the number again, which may change. */
+  refresh?(): void;
+}
+
+export interface ConnectionCounts {
+  readonly handshakeFailure?: (reason: string) => void;
+  readonly connectionRefused?: () => void;
+  readonly unreadAnswer?: () => void;
 }
 
 /**
@@ -27,15 +33,14 @@ export interface ConnectionBound {
 export function boundConnections(
   server: Server,
   bound: ConnectionBound,
-  onRefused?: () => void,
-  onUnread?: () => void,
+  count: ConnectionCounts,
 ): void {
   const unsent = new Map<Socket, Unsent | undefined>();
   let connections = 0;
   server.on('connection', (socket: Socket) => {
     if (connections >= bound.connections) {
       socket.destroy();
-      onRefused?.();
+      count.connectionRefused?.();
       return;
     }
     connections++;
@@ -48,13 +53,13 @@ export function boundConnections(
     socket.once('close', () => unsent.delete(socket));
   });
   const look = setInterval(() => {
-    bound.look?.();
+    bound.refresh?.();
     const nowMs = performance.now();
     for (const [socket, before] of unsent) {
       const now = unsentOf(socket, before, nowMs);
       if (now !== undefined && nowMs - now.sinceMs > UNREAD_TIMEOUT_MS) {
         socket.destroy();
-        onUnread?.();
+        count.unreadAnswer?.();
       } else if (now !== before) unsent.set(socket, now);
     }
   }, LOOK_INTERVAL_MS);
@@ -90,14 +95,14 @@ export class Descriptors implements ConnectionBound {
 
   constructor(databaseConnections: number) {
     this.#reserve = RESERVE + databaseConnections;
-    this.look();
+    this.refresh();
   }
 
   get connections(): number {
     return this.#connections;
   }
 
-  look(): void {
+  refresh(): void {
     let limits: string;
     try {
       limits = readFileSync('/proc/self/limits', 'latin1');

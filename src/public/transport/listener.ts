@@ -2,7 +2,7 @@ import { createServer, type RequestListener, type Server, type ServerOptions } f
 import { createServer as createTlsServer, type ServerOptions as TlsOptions } from 'node:https';
 import type { Server as TlsServer } from 'node:tls';
 import type { TlsPem } from '../../types.ts';
-import { boundConnections, type ConnectionBound } from './connections.ts';
+import { boundConnections, type ConnectionBound, type ConnectionCounts } from './connections.ts';
 
 /**
  * A client that sends its handshake, headers or body too slowly is cut off after these. Node checks
@@ -30,12 +30,6 @@ const HTTP: ServerOptions = {
   requireHostHeader: false,
 };
 
-export interface ConnectionCounts {
-  readonly handshakeFailure?: (reason: string) => void;
-  readonly connectionRefused?: () => void;
-  readonly unreadAnswer?: () => void;
-}
-
 /**
  * Creates the server of a listener with all its bounds.
  * @param pem undefined: no TLS
@@ -55,7 +49,7 @@ export function createListener(
   server.on('tlsClientError', (error: NodeJS.ErrnoException) =>
     count.handshakeFailure?.(REASONS[error.code ?? ''] ?? 'other'),
   );
-  boundConnections(server, bound, count.connectionRefused, count.unreadAnswer);
+  boundConnections(server, bound, count);
   return server;
 }
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type Server, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { CALLER_ERRORS, type CallerErrorCode } from '../../errors.ts';
-import { LINE_END } from '../exchange.ts';
+import { JSON_HEADERS, LINE_END } from '../schema.ts';
 import { isEnding } from './connections.ts';
 import { refuseAfterAnswers } from './pipelining.ts';
 
@@ -43,15 +43,9 @@ export function refuseUnparsed(
 
 /** A whole HTTP/1.1 answer for a request without a response object. */
 function rawAnswer(status: number, body: string, requestId: string): string {
-  return [
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-    'Content-Type: application/json; charset=utf-8',
-    'Cache-Control: no-store',
-    'X-Content-Type-Options: nosniff',
-    `X-Request-Id: ${requestId}`,
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    'Connection: close',
-    '',
-    body,
-  ].join('\r\n');
+  const headers = [...JSON_HEADERS, 'X-Request-Id', requestId, 'Connection', 'close'];
+  headers.push('Content-Length', String(Buffer.byteLength(body)));
+  let text = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`;
+  for (let i = 0; i < headers.length; i += 2) text += `${headers[i]}: ${headers[i + 1]}\r\n`;
+  return `${text}\r\n${body}`;
 }

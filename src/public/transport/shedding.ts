@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { CALLER_ERRORS } from '../../errors.ts';
 import type { ServerContext } from '../context.ts';
-import { LINE_END } from '../exchange.ts';
 import { isWellFormed } from '../guards.ts';
 import { METHODS, routeOf } from '../routes.ts';
+import { JSON_HEADERS, LINE_END } from '../schema.ts';
 
 const RETRY_AFTER_S = 1;
 const { status, message } = CALLER_ERRORS.overloaded;
@@ -17,7 +17,7 @@ const MAX_DROPPED_BYTES = 65_536;
  * would cost more: a refusal takes time on this loop, but waiting takes none.
  */
 const MAX_TURN_MS = 1_000;
-const TELL_INTERVAL_MS = 1_000;
+const REPORT_INTERVAL_MS = 1_000;
 
 /**
  * Refuses requests that would wait too long, as cheaply as possible: before routing, API key and
@@ -25,7 +25,7 @@ const TELL_INTERVAL_MS = 1_000;
  * /health is never refused.
  */
 export function shedding(context: ServerContext, handler: RequestListener): RequestListener {
-  const refused = new Refused(context);
+  const countRefusal = refusals(context);
   let turnBeganMs = 0;
   let isTurnKnown = false;
   const endTurn = () => {
@@ -41,7 +41,7 @@ export function shedding(context: ServerContext, handler: RequestListener): Requ
     const isLate = nowMs - turnBeganMs > MAX_TURN_MS || context.vault.isOverloaded(nowMs);
     const route = isLate ? sheddableRoute(request) : undefined;
     if (route === undefined) return handler(request, response);
-    refused.count(route);
+    countRefusal(route);
     refuse(request, response);
   };
 }
@@ -56,45 +56,26 @@ function refuse(request: IncomingMessage, response: ServerResponse): void {
   // A caller that asked whether to send the body may now send another request in its place.
   const isLast = Number(length) > MAX_DROPPED_BYTES || expect !== undefined;
   response.sendDate = false;
-  response.writeHead(status, [
-    'Content-Type',
-    'application/json; charset=utf-8',
-    'Cache-Control',
-    'no-store',
-    'X-Content-Type-Options',
-    'nosniff',
-    'X-Request-Id',
-    randomUUID(),
-    'Retry-After',
-    String(RETRY_AFTER_S),
-    'Content-Length',
-    String(BODY.length),
-    ...(isLast ? ['Connection', 'close'] : []),
-  ]);
-  response.end(BODY);
+  const headers = [...JSON_HEADERS, 'X-Request-Id', randomUUID()];
+  headers.push('Retry-After', String(RETRY_AFTER_S), 'Content-Length', String(BODY.length));
+  if (isLast) headers.push('Connection', 'close');
+  response.writeHead(status, headers).end(BODY);
 }
 
-/** Counts refused requests, and reports them to log and metrics once a second. */
-class Refused {
-  readonly #context: ServerContext;
-  readonly #byRoute = new Map<string, number>();
-
-  constructor(context: ServerContext) {
-    this.#context = context;
-  }
-
-  count(route: string): void {
-    if (this.#byRoute.size === 0) setTimeout(() => this.#tell(), TELL_INTERVAL_MS);
-    this.#byRoute.set(route, (this.#byRoute.get(route) ?? 0) + 1);
-  }
-
-  #tell(): void {
+/** Counts refused requests by route, and reports them to log and metrics once a second. */
+function refusals({ metrics, log }: ServerContext): (route: string) => void {
+  const byRoute = new Map<string, number>();
+  const report = () => {
     let requests = 0;
-    for (const [route, count] of this.#byRoute) {
+    for (const [route, count] of byRoute) {
       requests += count;
-      this.#context.metrics.shed(route, count);
+      metrics.shed(route, count);
     }
-    this.#byRoute.clear();
-    this.#context.log.warn({ requests }, 'overloaded: requests refused');
-  }
+    byRoute.clear();
+    log.warn({ requests }, 'overloaded: requests refused');
+  };
+  return (route) => {
+    if (byRoute.size === 0) setTimeout(report, REPORT_INTERVAL_MS);
+    byRoute.set(route, (byRoute.get(route) ?? 0) + 1);
+  };
 }
