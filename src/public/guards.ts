@@ -119,7 +119,7 @@ function admitCaller(
   });
 }
 
-/** Reserves the bytes that arrive while the API key is looked up, in the share of unknown callers. */
+/** Reserves what arrives while the API key is looked up, in the share of unknown callers. */
 async function reserveUnknown(
   { context: { budget }, request }: Exchange,
   caller: Promise<Caller>,

@@ -36,12 +36,7 @@ test('connections beyond the bound are closed, and those that ended do not count
   const server = createServer();
   let refused = 0;
   const most = { connections: 2, look() {} } as unknown as Descriptors;
-  boundConnections(
-    server,
-    most,
-    () => refused++,
-    () => {},
-  );
+  boundConnections(server, most, { connectionRefused: () => refused++ });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   onTestFinished(() => void server.close());
