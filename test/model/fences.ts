@@ -86,11 +86,11 @@ REPLACE
 
 NO_RESEAL_LOCK: reseal shares the lock of the vault
 in THREE by walk-no-lock
-replace lockAndList
+replaceWalked lockAndList
 
 NO_RESEAL_NEWEST: reseal writes only with the newest version
 in THREE by walk-old-version
-replace
+replaceWalked
 
 NO_WAIT: an answer waits for the standby
 in DRAWS REPEATED MOVES_FAILOVER by pool-doubtful
@@ -102,15 +102,15 @@ WAITS_FOR_STANDBY ONCE findingWith #store #written
 
 NO_DURABLE_FORGET: a value that was forgotten already is forgotten durably
 in DRAWS by pool-reads-without-wait
-FIND #states durably
+FIND forgetTokens durably
 
 NO_FORGET_WAIT: forget waits for the standby
 in DRAWS by pool-doubtful
-FORGET #states
+FORGET forgetTokens
 
 NO_FORGET_FOUND: forget removes what comes back between its statements
 in DRAWS by forget-found-only
-forget FORGET
+forgetTokens FORGET
 
 NO_TIMELINE: a node never goes back to an older primary
 in DRAWS KEYS_FAILOVER by pool-old-connection pool-any-server
@@ -197,8 +197,8 @@ export const CODE: Readonly<Record<string, readonly [file: string, digest: strin
   FIND: ['store/removal.ts', '7bbdb0bb'],
   REMOVE: ['store/removal.ts', '3aeb5498'],
   FORGET: ['store/removal.ts', '5613db73'],
-  forget: ['store/removal.ts', 'd0440237'],
-  '#states': ['store/removal.ts', 'e2bb695a'],
+  forgetTokens: ['store/removal.ts', '88c605e9'],
+  find: ['store/removal.ts', '18ddc2e5'],
   WRITERS: ['store/wrapped-keys.ts', '69e7d231'],
   close: ['store/wrapped-keys.ts', '4e5cdb5a'],
   remove: ['store/wrapped-keys.ts', 'd791f8b1'],
@@ -209,7 +209,7 @@ export const CODE: Readonly<Record<string, readonly [file: string, digest: strin
   lockAndList: ['store/wrapped-keys.ts', 'a7670ef3'],
   insertKey: ['store/wrapped-keys.ts', 'aa3a5085'],
   countRecords: ['store/wrapped-keys.ts', '64fda9eb'],
-  replace: ['store/record-walk.ts', 'a07b6a53'],
+  replaceWalked: ['store/record-walk.ts', '4a9327e1'],
   BEGIN: ['store/connection.ts', '3e17b084'],
   openConnections: ['store/connection.ts', '68cd3335'],
   durably: ['store/pool.ts', 'efcae6d1'],
@@ -219,17 +219,17 @@ export const CODE: Readonly<Record<string, readonly [file: string, digest: strin
   '#newestDurable': ['policy/policy-follower.ts', '740f238f'],
   isVersion: ['policy/policy-follower.ts', 'ca5e99fa'],
   retireKey: ['vault/key-lifecycle.ts', 'fb14f0a8'],
-  rewrapKeys: ['vault/key-lifecycle.ts', 'd1460666'],
+  rewrapKeys: ['vault/key-lifecycle.ts', '4ab2f845'],
   '#checked': ['tokens/tokenizer.ts', '81e4f89f'],
   '#mend': ['tokens/tokenizer.ts', '8e89a16c'],
   stepOf: ['tokens/tokenizer.ts', '7d794395'],
   '#place': ['records/import.ts', '244d1354'],
   '#takePlaces': ['records/import.ts', '04d83bea'],
   '#besideDraws': ['records/import.ts', '5d389c4a'],
-  lead: ['records/aliases.ts', '9bc09768'],
+  lead: ['records/aliases.ts', '5917ef96'],
   leave: ['records/aliases.ts', '131c945a'],
-  forgetRecords: ['records/removal.ts', '269d3805'],
-  tokensAmong: ['records/removal.ts', '444bf25a'],
+  forgetRecords: ['records/removal.ts', '9653b2b5'],
+  tokensAmong: ['records/removal.ts', '4346d8ed'],
 };
 
 /** Files whose statements all have to be in CODE, besides those that the models leave out. */

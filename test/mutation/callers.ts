@@ -9,7 +9,7 @@ in find by postgres/api-key-loads: older than 4 s
 - && this.#isFresh()
 
 authenticator-expired: An API key ends at its time.
-in live by postgres/api-key-loads: ends at its time
+in live by postgres/api-key-loads: beyond its end
 - || entry.expiresAtMs <= Date.now()
 
 authenticator-kept-header: A revoked API key is refused after the next load.
@@ -74,15 +74,15 @@ in #checkPage by http/admin-access: acts with a ticket
 ops/admin/api.ts
 
 admin-act-untold: An act of an administrator has its attempt in the audit log before it is done.
-in #run by fault/audit: F12: an act
-- if (!isReading(incoming)) await act.tell('attempt');
-+ if (isReading(incoming)) await act.tell('attempt');
+in respond by fault/audit: F12: an act
+- if (!isReading(incoming)) await act.record('attempt');
++ if (isReading(incoming)) await act.record('attempt');
 
 ops/sessions.ts
 
 session-cookie-alone: The cookie of a session is worth nothing without the secret of the page.
 in find by http/console-access: who signs in
-- || !session.pageSecret.equals(secret)
+- || !isSecret(secret, session.digest)
 
 packages/bulk/src/replace.ts
 
@@ -107,7 +107,7 @@ in JsonWalk.value by policy/service: nothing stays in clear
 policy/policy-follower.ts
 
 policy-not-durable: A policy that a failover loses is not in force.
-in #newestDurable by postgres/policies: standby that is away
+in #newestDurable by postgres/policies
 - this.#store.newestDurable(performance.now() + STANDBY_PATIENCE_MS)
 + (this.#store.newest(deadlineMs) as Promise<Durable<StoredPolicy>>)
 
@@ -138,7 +138,7 @@ in lineOf by unit/policy
 policy/rules.ts
 
 policy-kind-gone: A kind that left the policy is masked whole.
-in mask by policy/changes: leaves it
+in mask by policy/service: leaves the policy
 - ?? HIDDEN
 + ?? value
 
@@ -157,7 +157,7 @@ in countMembers by unit/body: at most 100,000
 + if (names > most)
 
 fields-order: Each token stands where its value was.
-in replaceFields by unit/fields
+in replaceFields by unit/body
 - = replacements[i];
 + = replacements[fields.length - 1 - i];
 
@@ -176,8 +176,8 @@ public/body/request-data.ts
 
 rights-late-body: A client that was disabled while its body came stores nothing.
 in viewerOf by http/rights: last byte
-- const judged = judgeCaller(context, exchange);
-+ const judged = undefined as void | Promise<void>;
+- const judged = judgedRules(exchange);
++ const judged = exchange.context.policies.current();
 
 public/detokenize.ts
 
@@ -188,20 +188,20 @@ in fetchValues by policy/service: how long a value is
 
 reserved-response: The bytes of a response are reserved before it is made.
 in reserve by policy/reserved
-- exchange.hold(context, bytes - reserved);
+- exchange.reserve(bytes - reserved);
 + void 0;
 
 public/guards.ts
 
 guards-permission: A client does only what it may.
-in admitCaller by http/access
-- if (!isAllowed(caller.client, operation))
+in admitCaller by http/limits
+- if (!isAllowed(client, operation))
 + if (caller === undefined)
 
 guards-limit: A client over its limit is refused.
-in checkLimits by http/errors http/access http/turned-away
-- throw overLimit(
-+ void overLimit(
+in checkLimits by http/limits http/turned-away
+- throw new CallerError(
++ void new CallerError(
 
 public/transport/connections.ts
 

@@ -11,6 +11,10 @@ in randomBase62 by unit/api-key unit/token-statistics
 
 crypto/keyring.ts
 
+keyring-random-draw-same: Each random draw is another.
+in block by unit/keyring unit/vectors
+- this.#message[DRAW_AT] = draw;
+
 keyring-oldest: New records are sealed with the newest version.
 in renew by unit/keyring
 - Math.max(
@@ -53,12 +57,6 @@ primitives-info: Subkeys differ.
 in deriveKey by unit/keyring unit/vectors
 - '', info
 + '', ''
-
-crypto/random-draws.ts
-
-keyring-random-draw-same: Each random draw is another.
-in block by unit/keyring unit/vectors
-- this.#message[DRAW_AT] = draw;
 
 crypto/record.ts
 

@@ -2,6 +2,13 @@ import { mutantsIn } from './mutant.ts';
 
 /** Rows, keys and tokens: what stands between a write, a key version, a standby and a forget. */
 export const VAULT = mutantsIn(`
+records/export.ts
+
+export-wrong-token: An export never has a wrong token.
+in #found by postgres/export
+- === record.token_fingerprint;
++ !== ('' as never);
+
 batcher.ts
 
 batcher-unbounded: The queue is bounded.
@@ -49,13 +56,6 @@ in tokensAmong by postgres/aliases: comes between
 - one === undefined || (one !== null
 + (!!one
 
-records/tokens-of-records.ts
-
-export-wrong-token: An export never has a wrong token.
-in #found by postgres/export
-- === record.token_fingerprint;
-+ !== ('' as never);
-
 store/connection.ts
 
 pool-isolation: The snapshot of a write is younger than its lock.
@@ -70,7 +70,7 @@ in openConnections by postgres/pool
 store/pool.ts
 
 pool-late-reused: An answer that comes late is never taken for another.
-in #cut by postgres/cancel fault/network
+in #cut by fault/network
 - destroy(client); client.release(true);
 + client.release(false);
 
@@ -132,12 +132,12 @@ in SUPERSEDE by postgres/fences: takes the place
 store/record-walk.ts
 
 walk-no-lock: Retire waits for the batches of a reseal.
-in replace by postgres/fences postgres/keys
+in replaceWalked by postgres/fences postgres/keys
 - pg_advisory_xact_lock_shared($1::bigint)
 + $1::bigint
 
 walk-old-version: A reseal stops when its key version is not the newest any more.
-in replace by postgres/fences postgres/keys
+in replaceWalked by postgres/fences postgres/keys
 - Number(newest[0]!.version) !== keyVersion
 + newest.length === 0
 
@@ -161,14 +161,14 @@ in EXPIRE by postgres/retention
 + true
 
 removal-twice: Forget removes the values.
-in forget by postgres/retention cli/forget
-- .length > 0) await query(FORGET
-+ .length < 0) await query(FORGET
+in forgetTokens by postgres/retention cli/forget
+- .length > 0 &&
++ .length < 0 &&
 
 forget-found-only: Forget removes what comes back between its statements.
-in forget by postgres/fences: between its statements
+in forgetTokens by postgres/fences: between its statements
 - columns(rows)
-+ columns(rows.filter((row) => !row.isRemoved))
++ columns(rows.filter((row) => row.state === 'known'))
 
 forget-no-stub: A forgotten token keeps its value fingerprint.
 in REMOVE by postgres/retention
@@ -210,8 +210,8 @@ in #update by policy/forget-values
 tokens/recently-stored.ts
 
 opened-by-token: A record that was changed since it opened is opened again.
-in RecentlyOpened.has by unit/recently-stored postgres/tamper
-- && known === bytesOf(record)
+in bytesOf by unit/recently-stored postgres/tamper
+- + sealed.toString('latin1')
 
 tokens/threads/thread-rules.ts
 
@@ -237,7 +237,7 @@ in #insert by postgres/fences: keys that were last read long ago
 + void 0;
 
 tokenizer-always-deterministic: Random tokens are new each time.
-in #first by postgres/nodes: a random client
+in #drafts by postgres/nodes: a random client
 - terms.token_mode === 'random'
 + terms.token_mode === ('never' as string)
 
@@ -281,7 +281,7 @@ vault/keyring-follower.ts
 
 follower-key-replaced: A node never takes the key of another vault for a version of its own.
 in #unwrap by postgres/keys: key of another vault
-- throw new KeyReplaced(row.version);
+- throw keyReplaced(row.version);
 + void 0;
 
 follower-key-not-durable: A key that a failover loses seals nothing.
@@ -309,5 +309,5 @@ vault/vault.ts
 
 foreign-code-unseen: Every start looks for code of others in the schema.
 in bringUp by postgres/rights: stops the next start
-- await demandNothingForeign(pool.queryUntil(commandDeadline()));
+- await requireNothingForeign(pool.queryUntil(commandDeadline()));
 `);
