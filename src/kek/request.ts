@@ -54,7 +54,7 @@ export async function requestKey<T>(
   const check = `Check ${setting} and the network, and start again.`;
   const response = await attempts(new URL(url), options, text, timeouts).catch((error) => {
     const { code = 'failed' } = error as NodeJS.ErrnoException;
-    const isUntrusted = /CERT|ERR_TLS|ISSUER|SIGNED/.test(code);
+    const isUntrusted = /CERT|ERR_TLS|ISSUER|SIGNED|VERIFY/.test(code);
     throw new OperatorError(
       `${server} cannot be reached at ${origin} (${code}). ${(isUntrusted && remedies[0]) || check}`,
     );
