@@ -2,7 +2,13 @@ import { nearest, type Path, pathText } from '#paths';
 import { CallerError, OperatorError } from '../errors.ts';
 import type { DeclaredPolicy } from '../policy/policy.ts';
 import { type Kind, PolicyRules } from '../policy/rules.ts';
-import { collectFields, isObject, type JsonObject, parseBody } from '../public/body/data.ts';
+import {
+  checkedText,
+  collectFields,
+  isObject,
+  type JsonObject,
+  parseData,
+} from '../public/body/data.ts';
 import { RecordWalk } from '../public/body/record-walk.ts';
 import { isListOfValues } from '../public/body/request-data.ts';
 import { DEFAULT_KIND } from '../types.ts';
@@ -49,7 +55,7 @@ function bodyOf(text: string): string {
 
 function stringsOf(body: Buffer, policy: DeclaredPolicy): Strings[] {
   const rules = new PolicyRules({ ...policy, version: 1, tag: '' });
-  const { text, data } = parseBody(body, rules.tree !== undefined);
+  const { text, data } = parseData(checkedText(body), rules.tree !== undefined);
   const isList = Array.isArray(data);
   const isPlain = rules.tree === undefined || isListOfValues(data, rules.tree);
   if (isPlain) collectFields(data as JsonObject, Infinity);

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Context, Hono } from 'hono';
-import { parseObject } from '../public/body/data.ts';
+import { checkedText, parseObject } from '../public/body/data.ts';
 import { refusal } from './errors.ts';
 
 /** What the handlers of the ops listener get: Hono's context, with Node's request and response. */
@@ -46,7 +46,7 @@ const MAX_SIGN_IN_BYTES = 4_096;
 export async function readToken({ env }: OpsContext, remedy: string): Promise<string> {
   const body = await readJson(env.incoming, MAX_SIGN_IN_BYTES);
   try {
-    const { token } = parseObject(body, 'a JSON object').json;
+    const { token } = parseObject(checkedText(body), '');
     if (typeof token === 'string') return token;
   } catch {
     // Refused below, like every other wrong body.

@@ -10,14 +10,13 @@ import {
 } from '../tokens/threads/vault-client.ts';
 import { isLong, mostValueBytes } from '../tokens/value-bytes.ts';
 import type { Token, Value } from '../types.ts';
-import { invalid } from './body/data.ts';
+import { invalid, MAX_TURN_BYTES } from './body/data.ts';
 import { isLenient, type Unapplied, unappliedBytes, unappliedParts } from './body/lenient.ts';
 import { readBody } from './body/request-body.ts';
 import {
   type Asked,
   addTo,
   kindsOf,
-  MAX_TURN_BYTES,
   type Narrowed,
   type Reader,
   type RequestData,

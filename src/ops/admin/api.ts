@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ADMIN_PATHS, type AdminSessionShown, type SignedIn, type TicketShown } from '#console';
 import type { AdminEntry } from '../../audit/audit-log.ts';
 import type { StrangerEntry } from '../../audit/unknown-callers.ts';
 import { errorOfChange } from '../../errors.ts';
 import type { OpenApiDocument } from '../../openapi/document.ts';
-import { parseObject } from '../../public/body/data.ts';
+import { checkedText, MAX_TURN_BYTES, parseObject } from '../../public/body/data.ts';
 import { refusal, refusalOf } from '../errors.ts';
 import { notAllowed } from '../server.ts';
 import { isReading, type OpsApp, type OpsContext, readJson, readToken } from '../web.ts';
@@ -14,6 +15,7 @@ import { ADMIN_OPERATIONS, ADMIN_PATH } from './document.ts';
 import { type AdminOperation, type AdminParts, readBody } from './operation.ts';
 
 const MAX_BODY_BYTES = 1_048_576;
+const AN_OBJECT = 'a JSON object';
 const MAX_UNDER_WAY = 20;
 
 const DONE_WITHOUT_LINE =
@@ -149,7 +151,10 @@ function namedBy(c: OpsContext): string {
 async function jsonOf(request: IncomingMessage) {
   const { 'content-length': length = '0', 'transfer-encoding': encoding } = request.headers;
   if (length === '0' && encoding === undefined) return {};
-  return parseObject(await readJson(request, MAX_BODY_BYTES), 'a JSON object').json;
+  const body = await readJson(request, MAX_BODY_BYTES);
+  const checked = checkedText(body, AN_OBJECT);
+  if (body.length > MAX_TURN_BYTES) await nextTurn();
+  return parseObject(checked, AN_OBJECT);
 }
 
 /** What `check` returns. Notifies of a caller who gets no access. */

@@ -22,15 +22,31 @@ export interface ParsedBody<Data> {
   readonly data: Data;
 }
 
+/** A body that may be parsed: its parts are counted. */
+export interface CheckedText {
+  readonly text: string;
+  readonly names: number;
+}
+
+/** More bytes are counted and parsed in a turn each. To parse 1 MiB can take 30 ms. */
+export const MAX_TURN_BYTES = 262_144;
+const WITH_DATA = 'a JSON object with "data"';
+
+/** Parses a request body. @throws CallerError invalid_type */
+export function parseBody(body: Buffer): ParsedBody<JsonObject> {
+  return parseData(checkedText(body), false) as ParsedBody<JsonObject>;
+}
+
 /**
- * Parses a request body.
  * @param takesList `data` may be a list of objects, too
  * @throws CallerError invalid_type
  */
-export function parseBody(body: Buffer): ParsedBody<JsonObject>;
-export function parseBody(body: Buffer, takesList: boolean): ParsedBody<JsonObject | JsonObject[]>;
-export function parseBody(body: Buffer, takesList = false): ParsedBody<JsonObject | JsonObject[]> {
-  const { text, json } = parseObject(body, 'a JSON object with "data"');
+export function parseData(
+  checked: CheckedText,
+  takesList: boolean,
+): ParsedBody<JsonObject | JsonObject[]> {
+  const { text } = checked;
+  const json = parseObject(checked, WITH_DATA);
   if (!Object.hasOwn(json, 'data')) throw invalid('data: is missing');
   const { data } = json;
   if (isObject(data)) return { text, data };
@@ -42,24 +58,32 @@ export function parseBody(body: Buffer, takesList = false): ParsedBody<JsonObjec
 }
 
 /**
- * Parses a JSON object. A repeated name is an error, because JSON.parse would keep only the last
- * value.
- * @param what the object, in words
+ * @param what the object in the body, in words
  * @throws CallerError invalid_type
  */
-export function parseObject(body: Buffer, what: string): { text: string; json: JsonObject } {
+export function checkedText(body: Buffer, what = WITH_DATA): CheckedText {
   if (body.length === 0) throw invalid(`body: must be ${what}, not empty`);
   // Decoding would silently replace malformed bytes.
   if (!isUtf8(body)) throw invalid('body: must be valid UTF-8');
   const text = body.toString('utf8');
   const names = countMembers(text);
   if (mayBeMisread(text)) checkNameEnds(text);
+  return { text, names };
+}
+
+/**
+ * Parses a JSON object. A repeated name is an error, because JSON.parse would keep only the last
+ * value.
+ * @param what the object, in words
+ * @throws CallerError invalid_type
+ */
+export function parseObject({ text, names }: CheckedText, what: string): JsonObject {
   const json = parse(text);
   if (!isObject(json)) throw invalid(`body: must be ${what}`);
   if (names !== countNames(json)) {
     throw invalid('body: an object has the same field name twice; each name may occur once');
   }
-  return { text, json };
+  return json;
 }
 
 const BACKSLASH_END = /\\(?:\\|u005[Cc])$/;

@@ -9,18 +9,17 @@ import type { Exchange } from '../exchange.ts';
 import { checkPrecondition } from '../guards.ts';
 import { judgedRules } from '../rights.ts';
 import {
+  checkedText,
   collectFields,
   type Field,
   invalid,
   type JsonObject,
   jsonParts,
-  parseBody,
+  MAX_TURN_BYTES,
+  parseData,
   replaceFields,
 } from './data.ts';
 import { type Place, RecordWalk } from './record-walk.ts';
-
-/** More bytes take a turn of their own. To parse 1 MiB of small objects takes 30 ms. */
-export const MAX_TURN_BYTES = 262_144;
 
 /** What takes the place of a text: null where nothing was found. */
 export type Replacement = string | null;
@@ -89,8 +88,11 @@ export async function dataOf(exchange: Exchange, body: Buffer): Promise<RequestD
   const viewer = await viewerOf(exchange);
   const { rules } = viewer;
   const { valuesLimit } = exchange.context;
-  const { text, data } = parseBody(body, rules.tree !== undefined);
-  if (body.length > MAX_TURN_BYTES) await nextTurn();
+  const isLarge = body.length > MAX_TURN_BYTES;
+  const checked = checkedText(body);
+  if (isLarge) await nextTurn();
+  const { text, data } = parseData(checked, rules.tree !== undefined);
+  if (isLarge) await nextTurn();
   if (rules.tree === undefined || isListOfValues(data, rules.tree)) {
     const { fields, isReordered } = collectFields(data as JsonObject, valuesLimit);
     exchange.reserveFields(fields.length);
