@@ -90,7 +90,7 @@ describe.skipIf(!hasOpenssl).each(SOURCES)('$name', (source) => {
   const { name, StandIn, elsewhere, failure, refusals, otherKey, withoutKey } = source;
   let service: InstanceType<typeof StandIn>;
   const problemWith = (changes: Changes = {}, timeouts = PATIENT) =>
-    problemOf(fixture.sourceOf({ ...service.environment, ...changes }, timeouts));
+    problemOf(fixture.sourceOf({ ...service.environmentHere, ...changes }, timeouts));
   beforeEach(async () => {
     service = await new StandIn(fixture.pem).listen();
     writeFileSync(fixture.file, service.encrypt(KEK));
@@ -104,7 +104,7 @@ describe.skipIf(!hasOpenssl).each(SOURCES)('$name', (source) => {
     const others = StandIn === TransitStandIn ? [] : lines;
     for (const content of [service.encrypt(KEK), inHex, ...others]) {
       writeFileSync(fixture.file, content);
-      expect(await fixture.sourceOf(service.environment).read()).toEqual(KEK);
+      expect(await fixture.sourceOf(service.environmentHere).read()).toEqual(KEK);
     }
     expect(await fixture.sourceOf(service.environment, PATIENT, true).read()).toEqual(KEK);
   });
@@ -112,7 +112,7 @@ describe.skipIf(!hasOpenssl).each(SOURCES)('$name', (source) => {
   test('two failures of the network and the service are tried again, and not seen', async () => {
     const [status, code] = failure;
     service.fail(service.path, 'hang up', service.error(status, code!));
-    expect(await fixture.sourceOf(service.environment).read()).toEqual(KEK);
+    expect(await fixture.sourceOf(service.environmentHere).read()).toEqual(KEK);
     expect(service.faults).toEqual([]);
   });
 
@@ -126,7 +126,7 @@ describe.skipIf(!hasOpenssl).each(SOURCES)('$name', (source) => {
 
   test('no response is an error when the time is up', async () => {
     const timeouts = { attemptMs: 300, totalMs: 1_000 };
-    service.fail(service.path, ...(Array(5).fill('be silent') as Fault[]));
+    service.fail(service.path, ...(Array(20).fill('be silent') as Fault[]));
     const late = /\((TimeoutError|AbortError|no response in time)/;
     expect(await problemWith({}, timeouts)).toMatch(late);
     const inThread = problemOf(fixture.sourceOf(service.environment, timeouts, true));

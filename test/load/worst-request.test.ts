@@ -57,6 +57,14 @@ const FOUND: readonly (readonly [what: string, target: string, body: Body])[] = 
     mapped('name#', inside('x#', 9, { list: [] }), 2_000),
   ],
   [
+    'objects of one name and an empty list, of a megabyte',
+    'ruled full lookup',
+    {
+      list: [mapped('name##', { list: [''], times: 0 }, 10_000), mapped('name#', '"', 10_000)],
+      times: 3,
+    },
+  ],
+  [
     'objects of one name, and the paths to them',
     'ruled masked detokenize handling=lenient',
     mapped('values', listed(5_000, '', WORDY)),

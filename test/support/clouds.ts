@@ -21,6 +21,10 @@ export abstract class KeyServiceStandIn extends CloudStandIn {
   abstract encrypt(kek: Buffer): Buffer;
   /** Settings and credentials of a node. */
   abstract get environment(): Record<string, string>;
+  /** For many of them in one process. */
+  get environmentHere(): Record<string, string> {
+    return this.environment;
+  }
   /** An error as this service sends it. */
   abstract error(status: number, code?: string): Answer;
   /** A part of the path of its decryption. */
@@ -168,6 +172,12 @@ export class AzureStandIn extends KeyServiceStandIn {
 
   get environment(): Record<string, string> {
     return { KEK_AZURE_KEY_ID: this.key, AZURE_POD_IDENTITY_AUTHORITY_HOST: this.url };
+  }
+
+  /** The library remembers the first machine that it asked, as long as the process lives. */
+  override get environmentHere(): Record<string, string> {
+    const proof = { AZURE_CLIENT_SECRET: 'a-secret-of-azure' };
+    return { ...this.environment, ...this.application, ...proof };
   }
 
   /** Of an application in place of a machine, without its proof. */

@@ -4,11 +4,11 @@
 import { writeSync } from 'node:fs';
 
 const { Exchange } = await import(new URL('../../dist/public/exchange.js', import.meta.url));
-const { letGo } = Exchange.prototype;
+const { release } = Exchange.prototype;
 
-Exchange.prototype.letGo = function (context) {
+Exchange.prototype.release = function () {
   const [, length = 0] = /content-length: (\d+)/i.exec(this.response._header) ?? [];
   const reserved = this.held?.bytes ?? 0;
   writeSync(1, `${JSON.stringify({ response: this.id, bytes: Number(length), reserved })}\n`);
-  letGo.call(this, context);
+  release.call(this);
 };

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize, relative } from 'node:path';
 
@@ -231,4 +232,30 @@ function importsOf(text: string): string[] {
 
 function resolveImport(path: string, target: string): string {
   return relative('.', normalize(join(dirname(path), target)));
+}
+
+const COUNTED = /\.(tsx?|mjs|js|css|html|py|sql|pml)$/;
+const COMMENT_LINES: Readonly<Record<string, RegExp>> = { py: /^\s*#/, sql: /^\s*--/, html: /^$/ };
+
+/** Lines of code of each part of a checkout, without blank lines and comments. */
+export function linesByPart(root: string): Record<string, number> {
+  const files = execFileSync('git', ['ls-files'], { cwd: root, encoding: 'utf8' }).split('\n');
+  const lines: Record<string, number> = {};
+  for (const file of files.filter((one) => COUNTED.test(one))) {
+    const isComment = COMMENT_LINES[file.split('.').at(-1)!] ?? /^\s*(\/\/|\*)/;
+    const code = readFileSync(join(root, file), 'utf8')
+      .replace(/^\s*\/\*[\s\S]*?\*\//gm, '')
+      .split('\n')
+      .filter((line) => line.trim() !== '' && !isComment.test(line));
+    lines[partOf(file)] = (lines[partOf(file)] ?? 0) + code.length;
+  }
+  return lines;
+}
+
+function partOf(file: string): string {
+  if (/(^|\/)tests?\//.test(file)) return 'tests';
+  const [first, second, third] = file.split('/');
+  if (second === undefined) return 'root';
+  if (first === 'src') return third === undefined ? 'src' : `src/${second}`;
+  return ['packages', 'clients'].includes(first!) ? `${first}/${second}` : first!;
 }
