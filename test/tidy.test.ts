@@ -186,7 +186,39 @@ test('functions are short: the linter counts the lines of one with blocks', () =
 });
 
 /** Lines of code that each part has at most. To raise one is a decision. */
-const MOST_LINES: Readonly<Record<string, number>> = {};
+const MOST_LINES: Readonly<Record<string, number>> = {
+  bench: 1400,
+  'clients/python': 1450,
+  deploy: 30,
+  examples: 400,
+  migrations: 80,
+  'packages/bulk': 1770,
+  'packages/client': 1060,
+  'packages/console': 3560,
+  'packages/paths': 370,
+  root: 50,
+  src: 1010,
+  'src/access': 850,
+  'src/audit': 820,
+  'src/commands': 3600,
+  'src/config': 850,
+  'src/crypto': 580,
+  'src/embedded': 380,
+  'src/kek': 600,
+  'src/limits': 870,
+  'src/observe': 570,
+  'src/openapi': 880,
+  'src/ops': 2350,
+  'src/policy': 1460,
+  'src/process': 1000,
+  'src/public': 2630,
+  'src/records': 1340,
+  'src/shape': 970,
+  'src/store': 2180,
+  'src/tokens': 1340,
+  'src/vault': 760,
+  tests: 44_900,
+};
 
 // Without a repository, nobody adds a line.
 test.skipIf(!existsSync(join(ROOT, '.git')))(
