@@ -29,11 +29,13 @@ interface ActProps {
   name: string;
   /** In the accessible name, after the name. */
   of?: string;
+  /** Without the button, a dialog that is open stays: it says what was done. */
+  isOffered?: boolean;
   step: Step | (() => Promise<Step>);
 }
 
 /** A button for who is signed in to act, with the dialog in which the act is confirmed. */
-export function Act({ step, ...named }: ActProps) {
+export function Act({ step, isOffered = true, ...named }: ActProps) {
   const [first, setFirst] = useState<Step>();
   const close = () => setFirst(undefined);
   useEffect(close, [feed.admin]);
@@ -41,7 +43,7 @@ export function Act({ step, ...named }: ActProps) {
   const begin = async () => setFirst(typeof step === 'function' ? await step() : step);
   return (
     <>
-      <Quiet {...named} click={begin} />
+      {isOffered && <Quiet {...named} click={begin} />}
       {first && <ActDialog first={first} close={close} />}
     </>
   );

@@ -76,6 +76,13 @@ export function DisableClient({ client }: { client: ClientDetail }) {
 const LIVES_DAYS = [90, 30, 365, 0];
 const DAY_MS = 86_400_000;
 
+export interface RevokeProps {
+  /** Name of the client. */
+  of: string;
+  apiKey: ApiKeyState;
+  isOffered: boolean;
+}
+
 type Issued = Record<'api_key' | 'api_key_id', string>;
 
 export function IssueApiKey({ client: { client_id: id, name } }: { client: ClientDetail }) {
@@ -104,7 +111,7 @@ export function IssueApiKey({ client: { client_id: id, name } }: { client: Clien
   return <Act name="Issue an API key…" step={step} />;
 }
 
-export function RevokeApiKey({ of, apiKey }: { of: string; apiKey: ApiKeyState }) {
+export function RevokeApiKey({ of, apiKey, isOffered }: RevokeProps) {
   const { api_key_id: id, created_at: createdAt, last_used_at: usedAt } = apiKey;
   const used = usedAt === null ? 'never' : date(Date.parse(usedAt));
   const step: Step = {
@@ -120,7 +127,7 @@ export function RevokeApiKey({ of, apiKey }: { of: string; apiKey: ApiKeyState }
       return { done: `${id} is revoked. It stops working within 5 s.` };
     },
   };
-  return <Act name="Revoke…" of={id} step={step} />;
+  return <Act name="Revoke…" of={id} step={step} isOffered={isOffered} />;
 }
 
 interface PolicyCheck {

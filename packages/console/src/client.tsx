@@ -1,5 +1,5 @@
 import { useMemo } from 'preact/hooks';
-import { DisableClient, Forget, IssueApiKey, RevokeApiKey } from './acts.tsx';
+import { DisableClient, Forget, IssueApiKey, RevokeApiKey, type RevokeProps } from './acts.tsx';
 import { useAnswer } from './answer.ts';
 import { Chart } from './chart.tsx';
 import { feed } from './feed.ts';
@@ -155,16 +155,17 @@ function ApiKeys({ name, api_keys: apiKeys }: ClientDetail) {
         ['Created', ({ created_at: at }) => date(Date.parse(at))],
         ['Last use', ({ last_used_at: at }) => (at ? ago(nowMs - Date.parse(at)) : 'never')],
         ['State', (one) => <Badge level={isLive(one) ? 'good' : 'neutral'}>{stateOf(one)}</Badge>],
-        ['', (one) => isLive(one) && <Revoke of={name} apiKey={one} />],
+        ['', (one) => <Revoke of={name} apiKey={one} isOffered={isLive(one)} />],
       ]}
     />
   );
 }
 
 /** The act, or its command for who is not signed in to act. */
-function Revoke({ of, apiKey }: { of: string; apiKey: ApiKeyState }) {
-  if (feed.admin !== null) return <RevokeApiKey of={of} apiKey={apiKey} />;
-  const { api_key_id: id } = apiKey;
+function Revoke(props: RevokeProps) {
+  if (feed.admin !== null) return <RevokeApiKey {...props} />;
+  if (!props.isOffered) return null;
+  const { api_key_id: id } = props.apiKey;
   const command = `standin api-key revoke ${id}`;
   return <Copy of={`the command that revokes ${id}`} text={command} name="Copy revoke" />;
 }
