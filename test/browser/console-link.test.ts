@@ -45,7 +45,7 @@ describe.skipIf(chromiumBin === undefined)('the console and a service that comes
     // Another tab is signed in, too, until one of the two signs out.
     const other = await page.context().newPage();
     await other.goto(`${at.service.opsUrl}/reference`);
-    await other.getByRole('heading', { name: 'Schemas' }).waitFor();
+    await other.getByRole('heading', { name: 'Schemas', exact: true }).waitFor();
     await tab.button('Sign out').click();
     await tokenField(other).waitFor();
     await other.close();
