@@ -236,7 +236,8 @@ export class CaseRun {
       );
       expectNoSecretIn(String(error.text ?? ''), task.data);
       expect(error.text ?? '').not.toContain(task.api_key);
-      expect(error.text ?? '', text).toContain(expected.error.says ?? '');
+      const message = isGenerated && error.body !== undefined ? error.body : error.text;
+      expect(message ?? '', text).toContain(expected.error.says ?? '');
       expect(error.attempts ?? 1, text).toBeGreaterThan(expected.error.more_attempts_than ?? -1);
     } else {
       expect(outcome.error, text).toBeUndefined();
