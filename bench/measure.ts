@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { parsePolicy } from '../src/policy/parse.ts';
 import { defaultKind, kindOf } from '../src/shape/kind.ts';
 import { type KindSettings, SHAPES } from '../src/shape/kind-settings.ts';
-import type { Draws } from '../src/shape/token.ts';
+import type { DrawBits } from '../src/shape/token.ts';
 import { parseCsv } from '../test/support/token-rules.ts';
 import { table, whole } from './numbers.ts';
 
@@ -31,7 +31,7 @@ export function revealed(values: readonly string[], settings: KindSettings) {
 }
 
 const SEEDS = ['one', 'two'].map(
-  (seed): Draws =>
+  (seed): DrawBits =>
     (draw, block) =>
       createHash('sha384').update(`${seed} ${draw} ${block}`).digest().toString('latin1'),
 );

@@ -7,7 +7,7 @@ import type { Leftovers } from './leftovers.ts';
 
 /** On a busy machine, the embedded database takes a minute. */
 const START_TIMEOUT_MS = 180_000;
-const LOOK_INTERVAL_MS = 50;
+const POLL_INTERVAL_MS = 50;
 const STOP_TIMEOUT_MS = 10_000;
 
 /** Starts a program of the benchmark, which reports its address. */
@@ -29,7 +29,7 @@ export async function startProgram(
 export async function healthy(
   url: string,
   child: ChildProcess,
-  intervalMs = LOOK_INTERVAL_MS,
+  intervalMs = POLL_INTERVAL_MS,
 ): Promise<void> {
   const giveUpMs = performance.now() + START_TIMEOUT_MS;
   while (performance.now() < giveUpMs) {

@@ -8,7 +8,7 @@ import { healthy } from './processes.ts';
 import { tell } from './turns.ts';
 
 const STARTS = 5;
-const LOOK_INTERVAL_MS = 5;
+const POLL_INTERVAL_MS = 5;
 
 /** The cell that the summary needs. */
 export const START = {
@@ -51,7 +51,7 @@ async function timeStart(place: Place, leftovers: Leftovers): Promise<number> {
     if (!child.stderr.closed) process.kill(-child.pid!, name);
   };
   leftovers.add(async () => signal('SIGKILL'));
-  await healthy(`http://127.0.0.1:${port}/health`, child, LOOK_INTERVAL_MS);
+  await healthy(`http://127.0.0.1:${port}/health`, child, POLL_INTERVAL_MS);
   const tookMs = performance.now() - startedMs;
   signal('SIGINT');
   await over;

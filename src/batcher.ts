@@ -16,7 +16,7 @@ export interface BatcherOptions<Item, Result> {
   /** Further items are refused with 503. */
   readonly maxWaitingItems: number;
   /** Deadline of calls that give none: an item without an answer by then is Unavailable. */
-  readonly patienceMs: number;
+  readonly timeoutMs: number;
 }
 
 interface Entry<Item, Result> {
@@ -54,7 +54,7 @@ export class Batcher<Item, Result> {
   submit(
     items: readonly Item[],
     bytes = 0,
-    deadlineMs = performance.now() + this.#options.patienceMs,
+    deadlineMs = performance.now() + this.#options.timeoutMs,
   ): Promise<readonly Result[]> {
     if (items.length === 0) return Promise.resolve([]);
     if (

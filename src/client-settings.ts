@@ -162,7 +162,7 @@ export interface Client extends ClientSettings {
 }
 
 /** Settings of a client that decide how its tokens are made. */
-export type TokenTerms = Pick<Client, 'token_mode' | 'time_to_live_s'>;
+export type TokenOptions = Pick<Client, 'token_mode' | 'time_to_live_s'>;
 
 /** The limits of each right, the limit of its requests first. */
 export const LIMITS_OF = {

@@ -166,7 +166,7 @@ export class NotFound extends OperatorError {}
 export class Conflict extends OperatorError {}
 
 /** What exists has changed since the operator saw it. Nothing was done. */
-export class Changed extends OperatorError {}
+export class StaleVersion extends OperatorError {}
 
 /**
  * The `code` of an error: an SQLSTATE or an errno name. undefined when there is none: pg throws

@@ -154,17 +154,17 @@ function keepFresh(
 
 /**
  * Logs a warning when it changes, and again every day.
- * @param look undefined: no warning
+ * @param poll undefined: no warning
  */
 function remind(
   log: Log,
-  look: () => string | undefined,
+  poll: () => string | undefined,
   fields: () => Record<string, unknown>,
 ): void {
   let last: string | undefined;
   let lastAtMs = -Infinity;
   const warn = () => {
-    const warning = look();
+    const warning = poll();
     const nowMs = performance.now();
     if (warning === last && nowMs - lastAtMs < REMINDER_INTERVAL_MS) return;
     last = warning;

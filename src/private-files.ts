@@ -47,13 +47,13 @@ export function readTrusted(path: string, name: string): Buffer {
 
 function read(path: string, name: string, refusedBits: number, remedy: string): Buffer {
   // The owner of a link decides where it leads.
-  demandOwner(lstatSync(path), path, name);
+  requireOwner(lstatSync(path), path, name);
   const fd = openSync(path, 'r');
   try {
     // Checks the open file: by now, the name may lead to another file.
     const status = fstatSync(fd);
-    demandOwner(status, path, name);
-    demandMode(status, refusedBits, name, remedy);
+    requireOwner(status, path, name);
+    requireMode(status, refusedBits, name, remedy);
     return readFileSync(fd);
   } finally {
     closeSync(fd);
@@ -103,7 +103,7 @@ export function makeDataDir(dataDir: string): void {
       `DATA_DIR is ${dataDir}, and this user cannot make or write that folder (${code}). Set DATA_DIR to a folder that it can write.`,
     );
   }
-  demandPrivateFolder(dataDir, `DATA_DIR (${dataDir})`);
+  requirePrivateFolder(dataDir, `DATA_DIR (${dataDir})`);
 }
 
 /**
@@ -128,25 +128,25 @@ function makeFolder(path: string): void {
  * volumes of containers are like that.
  * @throws OperatorError when others may read or write it
  */
-function demandPrivateFolder(path: string, name: string): void {
-  demandOwner(lstatSync(path), path, name);
+function requirePrivateFolder(path: string, name: string): void {
+  requireOwner(lstatSync(path), path, name);
   const status = statSync(path);
-  demandOwner(status, path, name);
+  requireOwner(status, path, name);
   const remedy = `Run: chmod 700 ${path}; or name a new folder inside it, and this program makes that one`;
-  demandMode(status, WRITE_BITS, name, remedy);
+  requireMode(status, WRITE_BITS, name, remedy);
   const inside = readdirSync(path);
   if (inside.length === 0 && isOpen(status, SECRET_BITS) && status.uid === process.geteuid?.())
     chmodSync(path, 0o700);
   // Another process may have closed the folder meanwhile.
-  else demandMode(statSync(path), SECRET_BITS, name, remedy);
+  else requireMode(statSync(path), SECRET_BITS, name, remedy);
   for (const entry of inside) {
     const at = join(path, entry);
     const found = lstatSync(at, { throwIfNoEntry: false });
-    if (found !== undefined) demandOwner(found, at, at);
+    if (found !== undefined) requireOwner(found, at, at);
   }
 }
 
-function demandOwner({ uid }: Stats, path: string, name: string): void {
+function requireOwner({ uid }: Stats, path: string, name: string): void {
   const own = process.geteuid?.();
   // Windows has no such users.
   if (own === undefined || uid === own || uid === 0) return;
@@ -159,7 +159,7 @@ function isOpen({ mode }: Stats, refusedBits: number): boolean {
   return process.geteuid !== undefined && (mode & refusedBits) !== 0;
 }
 
-function demandMode(status: Stats, refusedBits: number, name: string, remedy: string): void {
+function requireMode(status: Stats, refusedBits: number, name: string, remedy: string): void {
   if (!isOpen(status, refusedBits)) return;
   const bits = status.mode & refusedBits;
   const who = (bits & OTHERS) !== 0 ? 'every user of this machine' : 'its group';

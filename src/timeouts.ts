@@ -1,20 +1,20 @@
 /** All statements of a request together, so that every answer comes within 5 s. */
-export const REQUEST_PATIENCE_MS = 4_000;
+export const VAULT_TIMEOUT_MS = 4_000;
 /** Least time of a statement, even after the deadline of its request. */
-export const LEAST_PATIENCE_MS = 1_000;
+export const LEAST_TIMEOUT_MS = 1_000;
 /** For the standby and a new key or policy, on the connection of API keys, which would wait. */
-export const STANDBY_PATIENCE_MS = 1_000;
+export const STANDBY_TIMEOUT_MS = 1_000;
 /** A database that does not answer the goodbye must not keep the process alive. */
 export const CLOSE_TIMEOUT_MS = 2_000;
 /** Statements of commands and of the start. */
-export const COMMAND_PATIENCE_MS = 30_000;
+export const COMMAND_TIMEOUT_MS = 30_000;
 /**
  * The first statement, which starts the embedded database. Longer than its own START_TIMEOUT_MS, so
  * that a slow machine gets that time and the words for it.
  */
-const OPEN_PATIENCE_MS = 65_000;
+const OPENING_TIMEOUT_MS = 65_000;
 /** A migration may rewrite a large table, or wait for the node that does. */
-const MIGRATION_PATIENCE_MS = 3_600_000;
+const MIGRATION_TIMEOUT_MS = 3_600_000;
 
 /**
  * The deadline of the next statement of a request. A process that stood still past the deadline can
@@ -22,19 +22,19 @@ const MIGRATION_PATIENCE_MS = 3_600_000;
  * @param deadlineMs of the request, a performance.now() time
  */
 export function statementDeadline(deadlineMs: number): number {
-  return Math.max(deadlineMs, performance.now() + LEAST_PATIENCE_MS);
+  return Math.max(deadlineMs, performance.now() + LEAST_TIMEOUT_MS);
 }
 
 export function commandDeadline(): number {
-  return performance.now() + COMMAND_PATIENCE_MS;
+  return performance.now() + COMMAND_TIMEOUT_MS;
 }
 
 export function openDeadline(): number {
-  return performance.now() + OPEN_PATIENCE_MS;
+  return performance.now() + OPENING_TIMEOUT_MS;
 }
 
 export function migrationDeadline(): number {
-  return performance.now() + MIGRATION_PATIENCE_MS;
+  return performance.now() + MIGRATION_TIMEOUT_MS;
 }
 
 /** Milliseconds of a clock that all threads of a process share. */

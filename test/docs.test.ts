@@ -12,11 +12,11 @@ import { METHODS } from '../src/public/routes.ts';
 import {
   BYTES_A_BODY_NAME,
   BYTES_A_PART,
-  MAX_ANSWER_BODIES,
   MAX_DEPTH,
   MAX_NAME_BYTES,
   MAX_NAMES,
   MAX_PARTS,
+  MAX_RESPONSE_BODIES,
   MAX_VALUE_BYTES,
 } from '../src/public/schema.ts';
 import { shapeOf } from '../src/shape/shape.ts';
@@ -134,7 +134,7 @@ test('api.md has the paths, methods and limits of the program', () => {
   expect(SETTINGS.BODY_LIMIT.default).toBe(String(1024 * 1024));
   expect(limits.get('body')).toContain('1 MiB');
   expect(limits.get('the response of a detokenize request, without the names in `data`')).toContain(
-    `${MAX_ANSWER_BODIES} times \`BODY_LIMIT\` bytes of JSON`,
+    `${MAX_RESPONSE_BODIES} times \`BODY_LIMIT\` bytes of JSON`,
   );
   expect(limits.get('values in a request')).toContain(
     Number(SETTINGS.VALUES_LIMIT.default).toLocaleString('en'),

@@ -12,11 +12,11 @@ export function isCounted(rank: number): boolean {
   return rank < MAX_COUNTED_CLIENTS;
 }
 
-const LOOK_INTERVAL_MS = 5_000;
+const POLL_INTERVAL_MS = 5_000;
 const WRITE_INTERVAL_MS = 60_000;
-const WRITE_PATIENCE_MS = 4_000;
+const WRITE_TIMEOUT_MS = 4_000;
 /** Shorter, because the process is about to end. */
-const LAST_WRITE_PATIENCE_MS = 500;
+const LAST_WRITE_TIMEOUT_MS = 500;
 
 /** What is counted for each client, since the start. */
 interface Counts {
@@ -52,15 +52,15 @@ export class ApiKeyUses {
   start(): void {
     this.#timer = setInterval(() => {
       if (performance.now() - this.#writtenAtMs >= WRITE_INTERVAL_MS)
-        void this.#write(WRITE_PATIENCE_MS);
-    }, LOOK_INTERVAL_MS);
+        void this.#write(WRITE_TIMEOUT_MS);
+    }, POLL_INTERVAL_MS);
     this.#timer.unref();
   }
 
   /** Writes the last uses. Resolves also when the write fails. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
-    await this.#write(LAST_WRITE_PATIENCE_MS);
+    await this.#write(LAST_WRITE_TIMEOUT_MS);
   }
 
   /**
@@ -93,14 +93,14 @@ export class ApiKeyUses {
     return sums;
   }
 
-  async #write(patienceMs: number): Promise<void> {
+  async #write(timeoutMs: number): Promise<void> {
     const used = [...this.#uses].filter(([, { requests, written }]) => requests > written);
     if (used.length === 0) return;
     this.#writtenAtMs = performance.now();
     const counts = used.map(([, use]) => [use, use.requests] as const);
     try {
       const apiKeyIds = used.map(([apiKeyId]) => apiKeyId);
-      await this.#store.markUsed(apiKeyIds, performance.now() + patienceMs);
+      await this.#store.markUsed(apiKeyIds, performance.now() + timeoutMs);
       for (const [use, requests] of counts) use.written = requests;
     } catch {
       // The database is away, or has an older schema. Requests do not depend on this write.

@@ -5,7 +5,7 @@ import type { Keyring } from '../crypto/keyring.ts';
 import { CallerError, InternalError } from '../errors.ts';
 import { Refresher } from '../refresher.ts';
 import type { ApiKeyStore, LiveApiKey, SubjectClient } from '../store/api-keys.ts';
-import { leaseMs, REQUEST_PATIENCE_MS } from '../timeouts.ts';
+import { leaseMs, VAULT_TIMEOUT_MS } from '../timeouts.ts';
 import type { ApiKeyUse, ApiKeyUses } from './api-key-uses.ts';
 import { isJwt, type JwtVerifier } from './jwt-verifier.ts';
 
@@ -161,7 +161,7 @@ export class Authenticator {
       this.#requireFresh();
       return this.#byDigest;
     }
-    const deadlineMs = performance.now() + REQUEST_PATIENCE_MS;
+    const deadlineMs = performance.now() + VAULT_TIMEOUT_MS;
     const found = this.#entriesOf(await this.#apiKeys.findLive(digests, deadlineMs));
     // Keep the copy if it was loaded later: a key may have been revoked meanwhile.
     if (askedAtMs >= this.#loadedAtMs)
@@ -170,7 +170,7 @@ export class Authenticator {
   }
 
   async #load(startedAtMs: number): Promise<() => void> {
-    const deadlineMs = performance.now() + REQUEST_PATIENCE_MS;
+    const deadlineMs = performance.now() + VAULT_TIMEOUT_MS;
     try {
       const loaded = await this.#apiKeys.listLive(deadlineMs);
       const subjects = this.#jwt && (await this.#apiKeys.listSubjects(deadlineMs));

@@ -1,7 +1,7 @@
 import { type Link, type LinkedLine, type LinkMac, linkOf, linkText } from './audit-link.ts';
 
 /** A line of a file; numbers are from 1 on. */
-export interface Place {
+export interface LinePlace {
   readonly file: string;
   readonly line: number;
 }
@@ -13,13 +13,13 @@ export interface Place {
  */
 export type Problem = 'changed' | 'missing' | 'moved' | 'unlinked' | 'named';
 
-export interface Finding extends Place {
+export interface AuditFinding extends LinePlace {
   readonly problem: Problem;
   readonly detail: string;
 }
 
 /** A line whose own hash could not be checked: the line after it tells more. */
-interface Suspect extends Place {
+interface Suspect extends LinePlace {
   readonly sequence: number;
   /** Hashes that the next line may follow: the one in the line, and the one that it should have. */
   readonly macs: readonly string[];
@@ -32,21 +32,21 @@ interface Chain {
 }
 
 /** A link that lines must reach. */
-interface Claim extends Place {
+interface Claim extends LinePlace {
   readonly link: Link;
 }
 
 /** Checks the lines of an audit log in the order in which they were written. */
 export class AuditCheck {
   readonly #macOf: LinkMac;
-  readonly #onFinding: (finding: Finding) => void;
+  readonly #onFinding: (finding: AuditFinding) => void;
   readonly #chains = new Map<string, Chain>();
   /** Chains that continue a file which was not given, with the link before their first line. */
   readonly earlier: string[] = [];
   readonly #claims: Claim[] = [];
   #isFirstFile = true;
 
-  constructor(macOf: LinkMac, onFinding: (finding: Finding) => void) {
+  constructor(macOf: LinkMac, onFinding: (finding: AuditFinding) => void) {
     this.#macOf = macOf;
     this.#onFinding = onFinding;
   }
@@ -61,7 +61,7 @@ export class AuditCheck {
     this.#isFirstFile = false;
   }
 
-  take(line: LinkedLine, place: Place): void {
+  take(line: LinkedLine, place: LinePlace): void {
     const chain = this.#chainOf(line.chain);
     const { last, suspect } = chain;
     if (this.#follows(line, last.mac)) {
@@ -82,7 +82,7 @@ export class AuditCheck {
   }
 
   /** Ends the check. @param expected links that were noted elsewhere */
-  end(expected: readonly Link[], place: Place): void {
+  end(expected: readonly Link[], place: LinePlace): void {
     for (const { last, suspect } of this.#chains.values()) this.#dismiss(suspect, last.sequence);
     const claims = [...this.#claims, ...expected.map((link) => ({ ...place, link }))];
     for (const { link, ...where } of claims) {
@@ -114,7 +114,7 @@ export class AuditCheck {
     return start !== undefined && line.sequence > last.sequence && this.#follows(line, start);
   }
 
-  #accept(chain: Chain, line: LinkedLine, place: Place): void {
+  #accept(chain: Chain, line: LinkedLine, place: LinePlace): void {
     chain.last = { sequence: line.sequence, mac: line.mac };
     chain.suspect = undefined;
     for (const text of [line.opening?.after ?? '', line.other]) {
@@ -124,7 +124,7 @@ export class AuditCheck {
   }
 
   /** The line after a suspect follows it, so the number of the suspect is known. */
-  #judge(chain: Chain, suspect: Suspect, line: LinkedLine, place: Place): void {
+  #judge(chain: Chain, suspect: Suspect, line: LinkedLine, place: LinePlace): void {
     const { sequence: last } = chain.last;
     const sequence = line.sequence - 1;
     if (sequence <= last) {
@@ -144,7 +144,7 @@ export class AuditCheck {
   }
 
   /** The first line of a chain in a file names the line before, so it needs none. */
-  #skipTo({ chain, sequence, opening }: LinkedLine, last: Chain['last'], place: Place): void {
+  #skipTo({ chain, sequence, opening }: LinkedLine, last: Chain['last'], place: LinePlace): void {
     if (last.sequence === 0 && this.#isFirstFile) this.earlier.push(opening!.after);
     else
       this.#find(
@@ -162,7 +162,7 @@ export class AuditCheck {
       this.#find(suspect, 'changed', 'this line was changed or added, or lines before it removed');
   }
 
-  #find({ file, line }: Place, problem: Problem, detail: string): void {
+  #find({ file, line }: LinePlace, problem: Problem, detail: string): void {
     this.#onFinding({ file, line, problem, detail });
   }
 }

@@ -126,7 +126,7 @@ export class AuditLog {
       maxBatchItems: MAX_BATCH_LINES,
       maxBatchBytes: Number.POSITIVE_INFINITY,
       maxWaitingItems: MAX_WAITING_LINES,
-      patienceMs: TIMEOUT_MS,
+      timeoutMs: TIMEOUT_MS,
     });
   }
 

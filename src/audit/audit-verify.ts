@@ -1,4 +1,4 @@
-import { AuditCheck, type Finding, type Problem } from './audit-check.ts';
+import { AuditCheck, type AuditFinding, type Problem } from './audit-check.ts';
 import { isPart, type Link, type LinkedLine, type LinkMac, linkedLine } from './audit-link.ts';
 
 /** A longer line is checked in parts, so that a file without line ends needs no more memory. */
@@ -16,7 +16,7 @@ interface AuditVerifyOptions {
   /** Links from the log, which the lines must reach. */
   readonly expected: readonly Link[];
   readonly stop: AbortSignal;
-  readonly onFinding: (finding: Finding) => void;
+  readonly onFinding: (finding: AuditFinding) => void;
   readonly onProgress: (lines: number, bytes: number) => void;
 }
 

@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import type { Finding } from '../audit/audit-check.ts';
+import type { AuditFinding } from '../audit/audit-check.ts';
 import { type Link, linkOf } from '../audit/audit-link.ts';
 import { type AuditVerified, verifyAudit } from '../audit/audit-verify.ts';
 import { OperatorError } from '../errors.ts';
@@ -48,7 +48,7 @@ async function verify(
   const total = await bytesOf(files);
   const sources = files.map((file) => ({ name: nameOf(file), chunks: chunksOf(file) }));
   const progress = new Progress({ unit: 'line' });
-  const listed: Finding[] = [];
+  const listed: AuditFinding[] = [];
   let bad = 0;
   let bytes = 0;
   const startedAtMs = performance.now();

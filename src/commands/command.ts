@@ -68,7 +68,7 @@ export async function withVault(
 ): Promise<void> {
   const configured = config();
   // Imported here, so that help does not wait for the modules of the database.
-  const { demandVault } = await import('../vault/vault-place.ts');
+  const { requireVault: demandVault } = await import('../vault/vault-place.ts');
   const { openVault } = await import('../vault/vault.ts');
   await demandVault(configured.vault);
   const vault = await openVault(configured.vault);

@@ -33,7 +33,7 @@ export class ExportParts {
   manifest: Manifest;
   readonly #folder: string;
   readonly #encrypter: Encrypter | undefined;
-  #part: Part | undefined;
+  #part: ExportPart | undefined;
 
   private constructor(folder: string, manifest: Manifest, encrypter: Encrypter | undefined) {
     this.#folder = folder;
@@ -139,7 +139,7 @@ async function continued(
   return manifest;
 }
 
-type Part = Awaited<ReturnType<typeof openPart>>;
+type ExportPart = Awaited<ReturnType<typeof openPart>>;
 
 /** A file that is encrypted as it is written. */
 async function openPart(path: string, encrypter: Encrypter | undefined) {
@@ -169,7 +169,7 @@ async function openPart(path: string, encrypter: Encrypter | undefined) {
     async complete() {
       await input.close().catch(() => written);
       await written;
-      const bytes = await file.settle();
+      const bytes = await file.flush();
       await file.close();
       await nameAtLast(path);
       return { bytes, sha256: hash.digest('hex') };

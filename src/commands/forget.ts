@@ -7,7 +7,7 @@ import type { ReadSettings } from '../records/verify.ts';
 import { count } from '../terminal.ts';
 import { EveryKind } from '../tokens/every-kind.ts';
 import { DEFAULT_SPACE, type Durable, restate } from '../types.ts';
-import { settled, type Vault } from '../vault/vault.ts';
+import { confirmDurable, type Vault } from '../vault/vault.ts';
 import {
   acting,
   command,
@@ -222,7 +222,7 @@ async function report(
   found: Tally,
   options: ForgetOptions,
 ): Promise<Durable<object>> {
-  const tally = await settled(vault, found);
+  const tally = await confirmDurable(vault, found);
   const { of, known, forgotten, unknown, unknownLines, isStopped, notSearched } = tally;
   const isDryRun = options.dryRun === true;
   const what = isDryRun

@@ -9,7 +9,7 @@ import { EXPIRED, isRefusal, PAIR_USES, type Pair } from '../records/pairs.ts';
 import { count } from '../terminal.ts';
 import { EveryKind } from '../tokens/every-kind.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE, type Durable } from '../types.ts';
-import { settled, type Vault } from '../vault/vault.ts';
+import { confirmDurable, type Vault } from '../vault/vault.ts';
 import { decoderFor } from './age-files.ts';
 import { audited } from './audited.ts';
 import {
@@ -27,7 +27,7 @@ import { checkedManifest, checkPart, MANIFEST } from './export-manifest.ts';
 import { Progress } from './progress.ts';
 import { followerOf } from './records.ts';
 
-interface ImportOptions extends OutputOptions, FileOptions {
+interface ImportArguments extends OutputOptions, FileOptions {
   readonly tokenField: string;
   readonly valueField: string;
   readonly kindField?: string;
@@ -73,7 +73,7 @@ export function addImport(program: Command): void {
     .option('--dry-run', 'check the whole file against itself and the vault, and write nothing');
   addFormat(made)
     .option('--checkpoint <file>', 'position of the run; default: beside the file')
-    .action((file: string, options: ImportOptions, itself: Command) => {
+    .action((file: string, options: ImportArguments, itself: Command) => {
       const problem = contradictionOf(options);
       if (problem !== undefined) itself.error(`error: ${problem}`);
       return withVault((vault, settings) => acting(importPairs(vault, settings, file, options)));
@@ -92,7 +92,7 @@ async function importPairs(
   vault: Vault,
   config: Config,
   file: string,
-  options: ImportOptions,
+  options: ImportArguments,
 ): Promise<Durable<object>> {
   const { vault: vaultOptions } = config;
   const follower = followerOf(vault, vaultOptions);
@@ -113,7 +113,7 @@ async function importPairs(
         ? `The import ended early: ${cause.reason}`
         : undefined,
     ).finally(() => follower.stop());
-    return report(end, await settled(vault, tally), options);
+    return report(end, await confirmDurable(vault, tally), options);
   };
   const { space, kind } = options;
   const about = {
@@ -134,7 +134,7 @@ interface Source {
 }
 
 /** @throws OperatorError for a folder or a part that is not as the export wrote it */
-async function sourceOf(path: string, options: ImportOptions): Promise<Source> {
+async function sourceOf(path: string, options: ImportArguments): Promise<Source> {
   const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory();
   const manifest = isFolder ? await checkedManifest(path) : await checkPart(path);
   const [name = 'empty.ndjson'] = manifest?.parts.map(({ file }) => file) ?? [path];
@@ -163,7 +163,7 @@ async function* joined(files: readonly string[], decode: Decode | undefined) {
 
 function jobOf(
   { path, pairs, ...source }: Source,
-  options: ImportOptions,
+  options: ImportArguments,
   importer: Importer,
   tally: Tally,
   progress: Progress,
@@ -200,7 +200,7 @@ type Role = 'token' | 'value' | 'kind' | 'space' | 'expires' | 'use';
 type Fields = Partial<Record<Role, string>>;
 
 /** In JSON, a path ends in `?` if rows may lack it, and rows have these names without an option. */
-function fieldsOf(options: ImportOptions, isJson: boolean): Fields {
+function fieldsOf(options: ImportArguments, isJson: boolean): Fields {
   const usual = (name: string) => (isJson ? `${name}?` : undefined);
   const fields = {
     token: options.tokenField,
@@ -227,7 +227,11 @@ function withoutMarks(fields: Fields): Fields {
 }
 
 /** The pair of a row; a row that has none gets its problem. */
-function pairOf(row: Row, names: Fields, { kind, space, random }: ImportOptions): Pair | undefined {
+function pairOf(
+  row: Row,
+  names: Fields,
+  { kind, space, random }: ImportArguments,
+): Pair | undefined {
   if (row.problem !== undefined) return undefined;
   const cellOf = (role: Role) => row.cells.find(({ field }) => field === names[role])?.value;
   const refuse = (role: Role, reason: string) => {
@@ -256,7 +260,7 @@ function add(tally: Tally, { isKnown, isGiven }: Imported, { use }: Pair): void 
 function report(
   end: RowsEnd,
   tally: Durable<Tally>,
-  options: ImportOptions,
+  options: ImportArguments,
 ): Durable<Tally & Pick<RunEnd, 'is_complete'>> {
   const { is_complete: isComplete, rows, rejected, seconds } = end;
   const isDryRun = options.dryRun === true;

@@ -2,6 +2,7 @@ import { nearest, type Path, pathText } from '#paths';
 import { CallerError, OperatorError } from '../errors.ts';
 import type { DeclaredPolicy } from '../policy/policy.ts';
 import { type Kind, PolicyRules } from '../policy/rules.ts';
+import { BodyWalk } from '../public/body/body-walk.ts';
 import {
   checkedText,
   collectFields,
@@ -9,7 +10,6 @@ import {
   type JsonObject,
   parseData,
 } from '../public/body/data.ts';
-import { RecordWalk } from '../public/body/record-walk.ts';
 import { isListOfValues } from '../public/body/request-data.ts';
 import { DEFAULT_KIND } from '../types.ts';
 import { nameOf, readText } from './text-file.ts';
@@ -61,7 +61,7 @@ function stringsOf(body: Buffer, policy: DeclaredPolicy): Strings[] {
   if (isPlain) collectFields(data as JsonObject, Infinity);
   const tree = isPlain ? undefined : rules.tree;
   const walked = { tree, elsewhere: 'tokenize' } as const;
-  const { places } = new RecordWalk(text, walked, { maxPlaces: Infinity });
+  const { places } = new BodyWalk(text, walked, { maxPlaces: Infinity });
   const fields = rules.fields.map((field) => field.path);
   const found = new Map<string, Strings>();
   for (const place of places) {

@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import { Changed, OperatorError } from '../errors.ts';
+import { OperatorError, StaleVersion } from '../errors.ts';
 import type { Change } from '../policy/changes.ts';
 import type { PolicyPlan } from '../policy/policies.ts';
 import { shown, shownLines } from '../terminal.ts';
@@ -116,7 +116,8 @@ async function apply(
   if (consequences.length > 0 && !plan.is_same && !options.yes) {
     await requireConsent(file);
     const now = await planPolicy(vault, document, policy);
-    if (now.consequences.some((one) => !consequences.includes(one))) throw new Changed(OUTDATED);
+    if (now.consequences.some((one) => !consequences.includes(one)))
+      throw new StaleVersion(OUTDATED);
   }
   const after = options.ifVersion ?? plan.version;
   const applied = await applyPolicy(vault.policies, document, after);
@@ -150,7 +151,7 @@ async function diff(
   const { planPolicy } = await policies();
   const plan = await planPolicy(vault, document, policy);
   // "Nothing would change" must hold after a failover: a pipeline skips the apply on it.
-  if (plan.is_same) await (await import('../vault/vault.ts')).settled(vault, plan);
+  if (plan.is_same) await (await import('../vault/vault.ts')).confirmDurable(vault, plan);
   const lines = [...changeLines(plan), ...plan.consequences.map(consequenceLine)];
   print(options, plan, lines.join('\n'));
   if (options.exitCode && plan.changes.length > 0) process.exitCode = 1;

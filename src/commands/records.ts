@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { OperatorError } from '../errors.ts';
 import { kekSourceOf } from '../kek/kek-source.ts';
 import type { VaultOptions } from '../options.ts';
-import { type PassEnd, recordsFrom } from '../records/record-pass.ts';
+import { recordsFrom, type ScanEnd } from '../records/record-scan.ts';
 import { reseal } from '../records/reseal.ts';
 import { type BadRecord, type KindCount, type ReadSettings, verify } from '../records/verify.ts';
 import { count } from '../terminal.ts';
@@ -22,7 +22,7 @@ import {
 } from './command.ts';
 import { Progress } from './progress.ts';
 
-interface RecordsOptions extends OutputOptions {
+interface RecordsArguments extends OutputOptions {
   /** Records a second. */
   readonly rate?: number | undefined;
   /** Fingerprint, 32 hex digits. */
@@ -86,7 +86,7 @@ function fingerprint(text: string): string {
 async function verifyRecords(
   vault: Vault,
   vaultOptions: VaultOptions,
-  options: RecordsOptions,
+  options: RecordsArguments,
 ): Promise<void> {
   const { result, listed, seconds } = await watched(vault, vaultOptions, options, verify);
   const { records, aliases, bad, by_kind: byKind, next } = result;
@@ -121,7 +121,7 @@ function byKindText(counts: readonly KindCount[]): string {
   return ['', table, ...notes].join('\n');
 }
 
-async function resealRecords(vault: Vault, vaultOptions: VaultOptions, options: RecordsOptions) {
+async function resealRecords(vault: Vault, vaultOptions: VaultOptions, options: RecordsArguments) {
   const { result, listed, seconds } = await watched(vault, vaultOptions, options, reseal);
   const { key_version: keyVersion, resealed, bad, next } = result;
   const isComplete = next === undefined;
@@ -149,7 +149,7 @@ type Work<T> = (vault: Vault, settings: ReadSettings) => Promise<T>;
 export async function watched<T extends object>(
   vault: Vault,
   vaultOptions: VaultOptions,
-  { rate, from }: Pick<RecordsOptions, 'rate' | 'from'>,
+  { rate, from }: Pick<RecordsArguments, 'rate' | 'from'>,
   work: Work<T>,
 ): Promise<{ result: T; listed: readonly BadRecord[]; seconds: number }> {
   const follower = followerOf(vault, vaultOptions);
@@ -176,7 +176,7 @@ export async function watched<T extends object>(
 }
 
 /** @throws OperatorError on bad records; the error of the database, if that ended the work */
-function conclude({ next, error }: PassEnd, bad: number): void {
+function conclude({ next, error }: ScanEnd, bad: number): void {
   if (error !== undefined) throw error;
   if (bad > 0) {
     throw new OperatorError(

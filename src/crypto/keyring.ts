@@ -50,7 +50,7 @@ interface Dek {
 }
 
 /** What a token is drawn from. */
-export interface Draws {
+export interface DrawSource {
   /** DRAW_BYTES bytes as a latin1 string. */
   readonly draws: (draw: number, block: number) => string;
   readonly value_fingerprint: ValueFingerprint;
@@ -130,7 +130,7 @@ export class Keyring {
    * `value_fingerprint` is the last 16 bytes of draw 0, block 0. One HMAC serves both, because the
    * bits of a PRF are independent.
    */
-  deterministicDraws(value: Value, scope?: Scope): Draws {
+  deterministicDraws(value: Value, scope?: Scope): DrawSource {
     const first = this.#draw(value, 0, 0, scope);
     return {
       draws: (draw, block) =>
@@ -148,7 +148,7 @@ export class Keyring {
    * forgotten record must not confirm a guess.
    * @param valueFingerprint of a stored record
    */
-  randomDraws(valueFingerprint = randomLatin1(FINGERPRINT_BYTES) as ValueFingerprint): Draws {
+  randomDraws(valueFingerprint = randomLatin1(FINGERPRINT_BYTES) as ValueFingerprint): DrawSource {
     return {
       draws: (draw, block) =>
         this.#randomDraws.block(valueFingerprint, draw, block).slice(0, DRAW_BYTES),

@@ -12,7 +12,7 @@ const SCOPED_FORMAT = 2;
 export const FINGERPRINT_BYTES = 16;
 
 /** What a sealed value is bound to. */
-type Place = Omit<SealedRecord, 'sealed'>;
+type RecordFields = Omit<SealedRecord, 'sealed'>;
 
 const aad = Buffer.alloc(1 + 4 + 2 * FINGERPRINT_BYTES);
 
@@ -21,7 +21,7 @@ const aad = Buffer.alloc(1 + 4 + 2 * FINGERPRINT_BYTES);
  * fingerprint (16), value fingerprint (16). A record with a swapped row, column or key version does
  * not open. All calls share one buffer, because seal and open are synchronous and do not keep it.
  */
-function recordAad(format: number, place: Place): Buffer {
+function recordAad(format: number, place: RecordFields): Buffer {
   const {
     key_version: keyVersion,
     token_fingerprint: tokenFingerprint,
@@ -38,7 +38,12 @@ function recordAad(format: number, place: Place): Buffer {
 }
 
 /** @param isScoped whether the plaintext begins with a header */
-export function sealRecord(key: Key, place: Place, plaintext: string, isScoped: boolean): Sealed {
+export function sealRecord(
+  key: Key,
+  place: RecordFields,
+  plaintext: string,
+  isScoped: boolean,
+): Sealed {
   const format = isScoped ? SCOPED_FORMAT : PLAIN_FORMAT;
   return seal(key, plaintext, recordAad(format, place)) as Sealed;
 }

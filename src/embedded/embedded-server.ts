@@ -15,7 +15,7 @@ import { Framer, leavesIdle, simpleQuery } from './wire.ts';
  */
 const IDLE_OWNER_TIMEOUT_MS = 30_000;
 /** How soon an idle process notices that its socket is gone. */
-const LOOK_INTERVAL_MS = 1_000;
+const POLL_INTERVAL_MS = 1_000;
 
 interface Connection {
   readonly socket: Socket;
@@ -52,7 +52,7 @@ const lock = await lockPath(folder, constants.O_RDONLY | constants.O_DIRECTORY);
 if (lock === undefined) process.exit(LOST_RACE);
 const number = await claim();
 const place = new Owner(dataDir, socketPath(dataDir, number));
-setInterval(endWhenLost, LOOK_INTERVAL_MS);
+setInterval(endWhenLost, POLL_INTERVAL_MS);
 database = await PGlite.create({ dataDir: folder });
 await database.exec(sessionSql);
 becomeReady();

@@ -8,7 +8,7 @@ const CANCEL_REQUEST = 80877102;
 /** A client that sends a longer message is disconnected. */
 const MAX_MESSAGE_BYTES = 256 * 1024 * 1024;
 
-export type Part =
+export type WirePart =
   /**
    * Messages with one common answer: a startup packet, a simple query, or everything up to Sync or
    * Flush.
@@ -25,10 +25,10 @@ export class Framer {
   #group: Buffer[] = [];
   #started = false;
 
-  push(chunk: Buffer): Part[] {
+  push(chunk: Buffer): WirePart[] {
     this.#pending.push(chunk);
     this.#pendingBytes += chunk.length;
-    const parts: Part[] = [];
+    const parts: WirePart[] = [];
     // A large parameter comes in thousands of chunks. Join them only when the message is complete.
     if (this.#pendingBytes < this.#neededBytes) return parts;
     let bytes = this.#pending.length === 1 ? chunk : Buffer.concat(this.#pending);
@@ -55,7 +55,7 @@ export class Framer {
     return parts;
   }
 
-  #takeStartup(message: Buffer, parts: Part[]): void {
+  #takeStartup(message: Buffer, parts: WirePart[]): void {
     const code = message.readInt32BE(4);
     if (code === SSL_REQUEST || code === GSS_REQUEST) parts.push({ kind: 'encryption_request' });
     else if (code === CANCEL_REQUEST) parts.push({ kind: 'end' });
@@ -65,7 +65,7 @@ export class Framer {
     }
   }
 
-  #takeMessage(message: Buffer, parts: Part[]): void {
+  #takeMessage(message: Buffer, parts: WirePart[]): void {
     const type = String.fromCharCode(message[0]!);
     if (type === 'X') parts.push({ kind: 'end' });
     else this.#group.push(message);

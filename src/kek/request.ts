@@ -28,7 +28,7 @@ interface KeyRequest {
   readonly remedies: Readonly<Record<number, string>>;
 }
 
-interface Response {
+interface KmsResponse {
   readonly status: number;
   readonly body: Buffer;
 }
@@ -84,7 +84,7 @@ async function attempts(
   options: RequestOptions,
   body: string,
   { totalMs, attemptMs }: KekTimeouts,
-): Promise<Response> {
+): Promise<KmsResponse> {
   const endMs = performance.now() + totalMs;
   for (let attempt = 1; ; attempt++) {
     const leftMs = Math.max(1, Math.ceil(endMs - performance.now()));
@@ -102,7 +102,7 @@ async function attempts(
   }
 }
 
-async function exchange(url: URL, options: RequestOptions, body: string): Promise<Response> {
+async function exchange(url: URL, options: RequestOptions, body: string): Promise<KmsResponse> {
   const request = (url.protocol === 'https:' ? requestHttps : requestHttp)(url, options);
   // After the response, the same errors end the loop below.
   request.on('error', () => {}).end(body);

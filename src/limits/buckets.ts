@@ -37,10 +37,10 @@ export interface Buckets {
   /** Takes one request from its bucket. */
   take(bucket: Bucket): Grant | Promise<Grant>;
   /**
-   * Works on a budget of guesses: settles finished requests, then reserves for new ones. With
+   * Works on a budget of guesses: charges finished requests, then reserves for new ones. With
    * `count` 0 and NO_OUTCOME it changes nothing.
    */
-  settle(bucket: Bucket, count: number, outcome: Outcome): Grant | Promise<Grant>;
+  charge(bucket: Bucket, count: number, outcome: Outcome): Grant | Promise<Grant>;
   /** Whether nodes share the buckets now; undefined: they never do. */
   readonly isShared: boolean | undefined;
   close(): void;
@@ -128,7 +128,7 @@ export class MemoryBuckets implements Buckets {
    * A client without enough earnings is not trusted: each of its requests with known tokens costs
    * one, because those tokens may be correct guesses (docs/decisions/0018).
    */
-  settle(bucket: Bucket, count: number, outcome: Outcome): Grant {
+  charge(bucket: Bucket, count: number, outcome: Outcome): Grant {
     const nowMs = this.#nowMs();
     const { intervalMs, wholeMs } = sizesOf(bucket);
     const before = this.#budgets.get(bucket.name) ?? FRESH;

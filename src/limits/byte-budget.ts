@@ -25,7 +25,7 @@ interface Share {
 }
 
 /** The bytes of one request. */
-export interface Holder {
+export interface Reservation {
   readonly share: Share;
   bytes: number;
   /**
@@ -34,7 +34,7 @@ export interface Holder {
    */
   movedAt: number;
   /** Cuts the caller off; undefined: the holder does not wait for its caller. */
-  cut: (() => void) | undefined;
+  evict: (() => void) | undefined;
 }
 
 /**
@@ -50,7 +50,7 @@ export class ByteBudget {
   readonly #unknown: Share;
   readonly #ahead: Share;
   /** Holders that wait for their callers, the longest wait first. */
-  readonly #waiting = new Set<Holder>();
+  readonly #waiting = new Set<Reservation>();
   #held = 0;
   #counted = 0;
   #tick = 0;
@@ -92,53 +92,53 @@ export class ByteBudget {
   }
 
   /** @param clientId undefined: not known yet */
-  open(clientId: string | undefined): Holder {
+  open(clientId: string | undefined): Reservation {
     const share = clientId === undefined ? this.#unknown : this.#shareOf(clientId);
     return holderOf(share);
   }
 
   /** A holder for the requests that a connection sends ahead of its answers. */
-  openAhead(): Holder {
+  openAhead(): Reservation {
     return holderOf(this.#ahead);
   }
 
   /**
    * Whether the budget grants this many more bytes now. May cut stalled holders off to make room.
    */
-  hasRoom(holder: Holder, bytes: number): boolean {
+  hasRoom(holder: Reservation, bytes: number): boolean {
     return this.#fits(holder, bytes) || this.#makeRoom(holder, bytes);
   }
 
   /** Takes this many more bytes. Returns false, and takes nothing, when there is no room. */
-  grow(holder: Holder, bytes: number): boolean {
+  reserve(holder: Reservation, bytes: number): boolean {
     if (!this.hasRoom(holder, bytes)) return false;
     this.#add(holder, bytes);
     return true;
   }
 
   /** Lowers what the holder holds, and ends its wait for the caller. */
-  settle(holder: Holder, bytes: number): void {
-    this.goOn(holder);
+  shrinkTo(holder: Reservation, bytes: number): void {
+    this.resume(holder);
     this.#add(holder, bytes - holder.bytes);
   }
 
   /** Starts a wait for the caller, which has just sent or received bytes. */
-  wait(holder: Holder, cut: () => void): void {
+  wait(holder: Reservation, cut: () => void): void {
     this.#waiting.delete(holder);
     this.#waiting.add(holder);
     holder.movedAt = this.#tick;
-    holder.cut = cut;
+    holder.evict = cut;
   }
 
   /** Restarts the wait, because the caller has received bytes. */
-  move(holder: Holder): void {
-    if (holder.cut !== undefined) this.wait(holder, holder.cut);
+  move(holder: Reservation): void {
+    if (holder.evict !== undefined) this.wait(holder, holder.evict);
   }
 
   /** Ends the wait for the caller. */
-  goOn(holder: Holder): void {
-    if (holder.cut === undefined) return;
-    holder.cut = undefined;
+  resume(holder: Reservation): void {
+    if (holder.evict === undefined) return;
+    holder.evict = undefined;
     this.#waiting.delete(holder);
   }
 
@@ -157,27 +157,27 @@ export class ByteBudget {
     return share;
   }
 
-  #add(holder: Holder, bytes: number): void {
+  #add(holder: Reservation, bytes: number): void {
     holder.bytes += bytes;
     holder.share.bytes += bytes;
     this.#held += bytes;
   }
 
-  #fits(holder: Holder, bytes: number): boolean {
+  #fits(holder: Reservation, bytes: number): boolean {
     const part = partOf(holder, bytes);
     const fitsAll = this.#held + bytes <= part * this.bytes || this.#held === holder.bytes;
     return fitsAll && fitsShare(holder, bytes);
   }
 
-  #makeRoom(holder: Holder, bytes: number): boolean {
+  #makeRoom(holder: Reservation, bytes: number): boolean {
     const isShareFull = !fitsShare(holder, bytes);
     for (const stalled of this.#waiting) {
       if (this.#tick - stalled.movedAt < STALLED_AFTER_TICKS) return false;
       if (stalled === holder) continue;
       // When the client's own share is full, bytes of other clients do not help.
       if (isShareFull && stalled.share !== holder.share) continue;
-      const { cut } = stalled;
-      this.settle(stalled, 0);
+      const { evict: cut } = stalled;
+      this.shrinkTo(stalled, 0);
       this.#onCut();
       cut!();
       if (this.#fits(holder, bytes)) return true;
@@ -186,15 +186,15 @@ export class ByteBudget {
   }
 }
 
-function holderOf(share: Share): Holder {
-  return { share, bytes: 0, movedAt: 0, cut: undefined };
+function holderOf(share: Share): Reservation {
+  return { share, bytes: 0, movedAt: 0, evict: undefined };
 }
 
-function partOf(holder: Holder, bytes: number): number {
+function partOf(holder: Reservation, bytes: number): number {
   return holder.bytes + bytes <= SMALL_BYTES ? 1 : LARGE_PART;
 }
 
-function fitsShare(holder: Holder, bytes: number): boolean {
+function fitsShare(holder: Reservation, bytes: number): boolean {
   const { share } = holder;
   const limit = partOf(holder, bytes) * share.limit;
   return share.bytes + bytes <= limit || share.bytes === holder.bytes;

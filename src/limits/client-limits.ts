@@ -108,7 +108,7 @@ export class ClientLimits {
   }
 
   /**
-   * Reserves a guess for a request before its tokens are looked up. Call `settle` afterwards.
+   * Reserves a guess for a request before its tokens are looked up. Call `charge` afterwards.
    * @returns undefined when the request may go on
    * @throws CallerError overloaded
    */
@@ -127,7 +127,7 @@ export class ClientLimits {
    * @param hasGaps whether the response tells all unknown tokens, and not only the first one
    * @returns undefined when the response may leave
    */
-  settle(
+  charge(
     client: Client,
     { known, unknown }: TokenCounts,
     hasGaps: boolean,
@@ -142,14 +142,14 @@ export class ClientLimits {
       : Math.max(Math.min(1, known), spent);
     // Known tokens beside an unknown one may be guesses whose values nobody got.
     const outcome = { ended: 1, known: unknown === 0 ? known : 0, unknown: spent, guessed };
-    return afterwards(this.#lookUps.settle(bucket, outcome), ({ left, retryAfterS }) => {
+    return afterwards(this.#lookUps.charge(bucket, outcome), ({ left, retryAfterS }) => {
       if (!tellsAll) return undefined;
       if (spent < unknown || left < 0) {
         const untilPaidS = retryAfterS + Math.ceil((guessed - 1) / bucket.rate);
         return this.#refuse(client, quotas.detokenize, limit, untilPaidS);
       }
       // Only now: right guesses must not pay for wrong ones of the same request.
-      void this.#buckets.settle(bucket, 0, { ...NO_OUTCOME, known });
+      void this.#buckets.charge(bucket, 0, { ...NO_OUTCOME, known });
       return undefined;
     });
   }

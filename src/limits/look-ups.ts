@@ -34,12 +34,12 @@ interface Gate {
  * place, so many parallel requests with known tokens are not refused.
  */
 export class LookUps {
-  readonly #buckets: Pick<Buckets, 'settle'>;
+  readonly #buckets: Pick<Buckets, 'charge'>;
   readonly #gates = new Map<string, Gate>();
   /** Budgets that had nothing left when last asked: at most one for each client. */
   readonly #spent = new Set<string>();
 
-  constructor(buckets: Pick<Buckets, 'settle'>) {
+  constructor(buckets: Pick<Buckets, 'charge'>) {
     this.#buckets = buckets;
   }
 
@@ -51,7 +51,7 @@ export class LookUps {
     const { name } = bucket;
     // Requests in progress may return their places, so waiting is worthwhile.
     if (!this.#spent.has(name) || this.#gates.has(name)) return undefined;
-    const looked = this.#buckets.settle(bucket, 0, NO_OUTCOME);
+    const looked = this.#buckets.charge(bucket, 0, NO_OUTCOME);
     return afterwards(looked, ({ left, retryAfterS }) => {
       if (left <= 0) return retryAfterS;
       this.#spent.delete(name);
@@ -60,7 +60,7 @@ export class LookUps {
   }
 
   /**
-   * Reserves a place for a request, which must call `settle` afterwards.
+   * Reserves a place for a request, which must call `charge` afterwards.
    * @throws CallerError overloaded when the requests in progress take too long
    */
   reserve(bucket: Bucket): RetryAfter | Promise<RetryAfter> {
@@ -69,16 +69,16 @@ export class LookUps {
     this.#gates.set(name, gate);
     if (gate.waiting.length > 0) return wait(gate);
     gate.underWay++;
-    const reserved = this.#buckets.settle(bucket, 1, NO_OUTCOME);
+    const reserved = this.#buckets.charge(bucket, 1, NO_OUTCOME);
     return afterwards(reserved, (grant) => this.#enter(name, gate, grant));
   }
 
   /** Returns the place of a request and counts its outcome. Resolves when later requests see it. */
-  settle(bucket: Bucket, outcome: Outcome): Grant | Promise<Grant> {
+  charge(bucket: Bucket, outcome: Outcome): Grant | Promise<Grant> {
     const gate = this.#gates.get(bucket.name)!;
     const waiters = gate.waiting.splice(0);
-    const settled = this.#buckets.settle(bucket, waiters.length, outcome);
-    return afterwards(settled, (grant) => {
+    const charged = this.#buckets.charge(bucket, waiters.length, outcome);
+    return afterwards(charged, (grant) => {
       this.#leave(bucket, waiters, grant);
       return grant;
     });
@@ -107,7 +107,7 @@ export class LookUps {
     if (left <= 0) this.#spent.add(bucket.name);
     if (gate.underWay === 0) this.#end(bucket.name, gate, retryAfterS);
     for (const waiter of admitted) {
-      if (waiter.hasGone) void this.settle(bucket, { ...NO_OUTCOME, ended: 1 });
+      if (waiter.hasGone) void this.charge(bucket, { ...NO_OUTCOME, ended: 1 });
       else release(waiter, undefined);
     }
   }

@@ -60,7 +60,7 @@ redis.call('SET', KEYS[1], string.format('%.0f %.17g', now, ahead),
 return grant
 `;
 
-/** MemoryBuckets.settle describes the rules. */
+/** MemoryBuckets.charge describes the rules. */
 const SETTLE = `${COMMON}
 local ended, known = tonumber(ARGV[5]), tonumber(ARGV[6])
 local unknown, guessed = tonumber(ARGV[7]), tonumber(ARGV[8])
@@ -113,7 +113,7 @@ const take = defineScript({
   transformReply,
 });
 
-const settle = defineScript({
+const charge = defineScript({
   SCRIPT: SETTLE,
   NUMBER_OF_KEYS: 1,
   parseCommand(
@@ -142,7 +142,7 @@ export class RedisBuckets {
   private constructor(url: string) {
     this.#client = createClient({
       url,
-      scripts: { take, settle },
+      scripts: { take, charge },
       disableOfflineQueue: true,
       disableClientInfo: true,
       maintNotifications: 'disabled',
@@ -183,8 +183,8 @@ export class RedisBuckets {
     return this.#ask(() => this.#client.take(bucket, count, nowUs ?? ''));
   }
 
-  settle(bucket: Bucket, count: number, outcome: Outcome, nowUs?: number): Promise<Grant> {
-    return this.#ask(() => this.#client.settle(bucket, count, outcome, nowUs ?? ''));
+  charge(bucket: Bucket, count: number, outcome: Outcome, nowUs?: number): Promise<Grant> {
+    return this.#ask(() => this.#client.charge(bucket, count, outcome, nowUs ?? ''));
   }
 
   /**

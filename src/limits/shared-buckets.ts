@@ -11,7 +11,7 @@ import {
 /** The buckets that SharedBuckets asks. */
 export interface RemoteBuckets {
   take(bucket: Bucket, count: number): Promise<Grant>;
-  settle(bucket: Bucket, count: number, outcome: Outcome): Promise<Grant>;
+  charge(bucket: Bucket, count: number, outcome: Outcome): Promise<Grant>;
   /** The last failure: a code or a name. */
   readonly failure: string | undefined;
   close(): void;
@@ -39,23 +39,23 @@ export async function openBuckets(
  * A call may take 100 ms, counted in ticks. When this process itself is held up, only one tick
  * passes, so an answer that already waits in the socket is still read.
  */
-const PATIENCE_TICKS = 4;
+const TIMEOUT_TICKS = 4;
 const TICK_MS = 25;
 const PROBE_INTERVAL_MS = 1_000;
 /** Checks whether the buckets answer. No request takes from this bucket. */
 export const PROBE: Bucket = { name: 'probe', rate: 1, burstS: 1 };
 
-interface Question {
+interface BucketCall {
   readonly bucket: Bucket;
   readonly count: number;
   /** Set for a budget of guesses; undefined: a bucket of requests. */
   readonly outcome: Outcome | undefined;
 }
 
-const PROBING: Question = { bucket: PROBE, count: 0, outcome: undefined };
+const PROBING: BucketCall = { bucket: PROBE, count: 0, outcome: undefined };
 
 /** Requests that share one call to a bucket. */
-interface Batch extends Question {
+interface BucketBatch extends BucketCall {
   bucket: Bucket;
   count: number;
   outcome: Outcome | undefined;
@@ -74,9 +74,9 @@ export class SharedBuckets implements Buckets {
   readonly #onSharing: OnSharing;
   readonly #local = new MemoryBuckets();
   /** For each bucket, the batch that still accepts requests. */
-  readonly #gathering = new Map<string, Batch>();
+  readonly #gathering = new Map<string, BucketBatch>();
   /** For each bucket, the last batch that was started and not answered. */
-  readonly #last = new Map<string, Batch>();
+  readonly #last = new Map<string, BucketBatch>();
   readonly #prober: NodeJS.Timeout;
   #isShared = true;
   #isClosed = false;
@@ -84,7 +84,7 @@ export class SharedBuckets implements Buckets {
    * The question to repeat after a failure: shared buckets can answer for some names and not for
    * others.
    */
-  #suspect: Question = PROBING;
+  #suspect: BucketCall = PROBING;
   #isProbing = false;
 
   constructor(remote: RemoteBuckets, onSharing: OnSharing) {
@@ -102,7 +102,7 @@ export class SharedBuckets implements Buckets {
     return this.#answer({ bucket, count: 1, outcome: undefined });
   }
 
-  settle(bucket: Bucket, count: number, outcome: Outcome): Grant | Promise<Grant> {
+  charge(bucket: Bucket, count: number, outcome: Outcome): Grant | Promise<Grant> {
     return this.#answer({ bucket, count, outcome });
   }
 
@@ -112,13 +112,13 @@ export class SharedBuckets implements Buckets {
     this.#remote.close();
   }
 
-  #answer(question: Question): Grant | Promise<Grant> {
+  #answer(question: BucketCall): Grant | Promise<Grant> {
     const shared = this.#isShared ? this.#join(question) : undefined;
     return afterwards(shared, (grant) => grant ?? (ask(this.#local, question) as Grant));
   }
 
   /** Resolves to the part of the batch's grant that the question gets. */
-  async #join({ bucket, count, outcome }: Question): Promise<Grant | undefined> {
+  async #join({ bucket, count, outcome }: BucketCall): Promise<Grant | undefined> {
     const batch = this.#gathering.get(bucket.name) ?? this.#begin(bucket);
     const place = batch.count;
     batch.bucket = bucket;
@@ -128,14 +128,14 @@ export class SharedBuckets implements Buckets {
     return grant && { ...grant, granted: Math.max(0, Math.min(grant.granted - place, count)) };
   }
 
-  #begin(bucket: Bucket): Batch {
+  #begin(bucket: Bucket): BucketBatch {
     const { name } = bucket;
     // Wait for the end of this turn of the event loop, so that requests read in the same turn share
     // the call.
     const turn =
       this.#last.get(name)?.grant ?? new Promise<void>((resolve) => setImmediate(resolve));
     const grant = turn.then(() => this.#send(name));
-    const batch: Batch = { bucket, count: 0, outcome: undefined, grant };
+    const batch: BucketBatch = { bucket, count: 0, outcome: undefined, grant };
     this.#gathering.set(name, batch);
     this.#last.set(name, batch);
     return batch;
@@ -182,18 +182,18 @@ export class SharedBuckets implements Buckets {
 
 function ask(
   buckets: RemoteBuckets | MemoryBuckets,
-  { bucket, count, outcome }: Question,
+  { bucket, count, outcome }: BucketCall,
 ): Grant | Promise<Grant> {
   return outcome === undefined
     ? buckets.take(bucket, count)
-    : buckets.settle(bucket, count, outcome);
+    : buckets.charge(bucket, count, outcome);
 }
 
 function inTime<T>(answer: T | Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     let ticks = 0;
     const timer = setInterval(() => {
-      if (++ticks < PATIENCE_TICKS) return;
+      if (++ticks < TIMEOUT_TICKS) return;
       clearInterval(timer);
       reject(new Error('no answer in time'));
     }, TICK_MS);

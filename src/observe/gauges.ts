@@ -46,11 +46,11 @@ const METRICS = {
 } as const;
 
 /** Where the metrics are read. An absent one is not shown. */
-export type Gauges = { readonly [Name in keyof typeof METRICS]?: Read | undefined } & {
+export type Gauges = { readonly [Name in keyof typeof METRICS]?: GaugeRead | undefined } & {
   readonly clientCounts?: () => ReadonlyMap<string, ClientCounts>;
 };
 
-type Read = () => number | boolean | Date | Promise<number>;
+type GaugeRead = () => number | boolean | Date | Promise<number>;
 
 export function addGauges(registers: Registry[], { clientCounts, ...gauges }: Gauges): void {
   if (clientCounts !== undefined) addClientCounters(registers, clientCounts);
@@ -60,7 +60,7 @@ export function addGauges(registers: Registry[], { clientCounts, ...gauges }: Ga
   }
 }
 
-function addGauge(registers: Registry[], name: string, help: string, read: Read): void {
+function addGauge(registers: Registry[], name: string, help: string, read: GaugeRead): void {
   const Metric = name.endsWith('_total') ? Counter : Gauge;
   new Metric({
     name,

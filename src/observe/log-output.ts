@@ -58,26 +58,26 @@ export class LogOutput {
 
   write(line: string): void {
     const lineBytes = Buffer.byteLength(line);
-    if (this.#bytes + lineBytes > this.#chunkBytes) this.#pass();
+    if (this.#bytes + lineBytes > this.#chunkBytes) this.#flush();
     this.#chunk += line;
     this.#bytes += lineBytes;
     if (this.#isPassDue) return;
     this.#isPassDue = true;
     setTimeout(() => {
       this.#isPassDue = false;
-      this.#pass();
+      this.#flush();
     }, FLUSH_INTERVAL_MS);
   }
 
   /** Ends the process when all lines are written, or after FLUSH_TIMEOUT_MS. */
   end(exitCode: number): void {
-    this.#pass();
+    this.#flush();
     setTimeout(() => this.#leave(exitCode), FLUSH_TIMEOUT_MS);
     this.#onEmpty = () => process.exit(exitCode);
     if (!this.#isWriting) this.#onEmpty();
   }
 
-  #pass(): void {
+  #flush(): void {
     if (this.#bytes === 0) return;
     const chunk = Buffer.from(this.#chunk);
     this.#chunk = '';

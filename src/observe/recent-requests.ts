@@ -8,7 +8,7 @@ interface Ended {
   readonly caller: { readonly client: { readonly client_id: string } } | null;
 }
 
-interface Answer {
+interface EndedResponse {
   readonly status: number;
   readonly values?: number;
   readonly passed?: number | undefined;
@@ -25,7 +25,7 @@ export class RecentRequests {
   /** Apart, because successes alone would soon push them out. */
   readonly #refused: Kept[] = [];
 
-  push(ended: Ended, answer: Answer, durationMs: number): void {
+  push(ended: Ended, answer: EndedResponse, durationMs: number): void {
     const isRefused = answer.status >= 400;
     // Probes and OPTIONS come without a client, and would push out what a reader looks for.
     if (!isRefused && ended.caller === null) return;
@@ -49,7 +49,7 @@ export class RecentRequests {
  */
 function keptOf(
   { id, route = 'none', request, caller }: Ended,
-  answer: Answer,
+  answer: EndedResponse,
   durationMs: number,
 ) {
   const { status, values = 0, passed = null, body, why } = answer;

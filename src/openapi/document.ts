@@ -1,6 +1,6 @@
 import type { DocumentSettings } from './errors.ts';
 import { introduction } from './introduction.ts';
-import { type Operation, pathsOf } from './operations.ts';
+import { type PathOperation, pathsOf } from './operations.ts';
 import { errorResponses, HEADERS, type Header, type Response } from './responses.ts';
 import { type Schema, schemasOf } from './schemas.ts';
 
@@ -15,7 +15,7 @@ export interface OpenApiDocument {
   };
   readonly servers: readonly { readonly url: string; readonly description: string }[];
   readonly tags: readonly { readonly name: string; readonly description: string }[];
-  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly paths: Readonly<Record<string, Readonly<Record<string, PathOperation>>>>;
   readonly components: {
     readonly securitySchemes: Schema;
     readonly headers: Readonly<Record<string, Header>>;

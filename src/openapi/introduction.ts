@@ -1,8 +1,8 @@
 import {
   FORBIDDEN_NAME,
-  MAX_ANSWER_BODIES,
   MAX_DEPTH,
   MAX_NAME_BYTES,
+  MAX_RESPONSE_BODIES,
   MAX_VALUE_BYTES,
 } from '../public/schema.ts';
 import type { DocumentSettings } from './errors.ts';
@@ -96,7 +96,7 @@ export function introduction({ VALUES_LIMIT, BODY_LIMIT }: DocumentSettings): st
     UNSTATED,
     rules.join('\n'),
     'With a policy that names fields, what stays as it is may break these rules, except the one about equal names.',
-    `A body larger than ${BODY_LIMIT} bytes is a 413. A detokenize request whose values have more than ${MAX_ANSWER_BODIES * BODY_LIMIT} bytes of JSON together is a 400.`,
+    `A body larger than ${BODY_LIMIT} bytes is a 413. A detokenize request whose values have more than ${MAX_RESPONSE_BODIES * BODY_LIMIT} bytes of JSON together is a 400.`,
     HEADERS,
     RETRIES,
     METHODS,

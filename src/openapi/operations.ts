@@ -12,7 +12,7 @@ import {
 } from './responses.ts';
 import { ref, type Schema } from './schemas.ts';
 
-export interface Operation {
+export interface PathOperation {
   readonly operationId: string;
   readonly tags: readonly string[];
   readonly summary: string;
@@ -139,7 +139,7 @@ const VAULT_OPERATIONS: Readonly<Record<string, VaultOperation>> = {
 
 const KEY = { security: [{ apiKey: [] }] };
 
-function vaultOperation(settings: DocumentSettings, one: VaultOperation): Operation {
+function vaultOperation(settings: DocumentSettings, one: VaultOperation): PathOperation {
   const { id, summary, description, parameters, words, data, headers } = one;
   const schema = id[0]!.toUpperCase() + id.slice(1);
   const shown = (value: (of: VaultOperation['data'][string]) => unknown): Examples =>
@@ -179,7 +179,7 @@ function answerOf(settings: DocumentSettings, { of, isLenient }: VaultOperation,
 }
 
 /** The operations that only read. */
-function reads(settings: DocumentSettings): Record<string, Operation> {
+function reads(settings: DocumentSettings): Record<string, PathOperation> {
   const { INTERFACE_VERSION: version } = settings;
   const field = { path: 'customer.email', kind: 'email' };
   const policy = { version: 3, fields: [field], elsewhere: 'refuse' };
@@ -235,7 +235,7 @@ const errors = (settings: DocumentSettings, codes: readonly string[]) =>
   errorReferences(settings, [...codes, ...EVERY]);
 
 /** The operations of the document, one for each path of the service. */
-export function pathsOf(settings: DocumentSettings): Record<string, Record<string, Operation>> {
+export function pathsOf(settings: DocumentSettings): Record<string, Record<string, PathOperation>> {
   const others = reads(settings);
   return Object.fromEntries(
     Object.entries(METHODS).map(([path, methods]) => {

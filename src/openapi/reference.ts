@@ -1,6 +1,6 @@
 import { html } from 'hono/html';
 import type { OpenApiDocument } from './document.ts';
-import type { Operation } from './operations.ts';
+import type { PathOperation } from './operations.ts';
 import type { Response } from './responses.ts';
 
 /** The document for people: HTML for a view of the console, which has its style. */
@@ -42,7 +42,7 @@ ${Object.entries(components.schemas).map(
 }
 
 /** The first example as a command to paste. */
-function curlOf(url: string, { requestBody: body, security }: Operation): string {
+function curlOf(url: string, { requestBody: body, security }: PathOperation): string {
   const key = security.length === 0 ? '' : ' \\\n  -H "Authorization: Bearer $API_KEY"';
   if (body === undefined) return `curl '${url}'${key}`;
   const [example] = Object.values(body.content['application/json'].examples ?? {});

@@ -90,11 +90,16 @@ function errorSchema({ codes, meaning, hasMessage, isRetried }: ErrorKind): Sche
   });
 }
 
-type Operation = keyof (typeof SUCCESS)['1.0.5'];
+type SuccessOperation = keyof (typeof SUCCESS)['1.0.5'];
 
 /** All schemas of the document, by name. */
 export function schemasOf(settings: DocumentSettings): Record<string, Schema> {
-  const success = (operation: Operation, data: string, description: string, more?: Properties) => {
+  const success = (
+    operation: SuccessOperation,
+    data: string,
+    description: string,
+    more?: Properties,
+  ) => {
     const fields = Object.entries(SUCCESS[settings.INTERFACE_VERSION][operation]);
     const properties = fields.map(([name, content]) => [
       ...[name, content === 'data' ? ref(data) : CONTENT_SCHEMAS[content]],
@@ -114,7 +119,7 @@ export function schemasOf(settings: DocumentSettings): Record<string, Schema> {
 }
 
 type Success = (
-  ...of: [operation: Operation, data: string, description: string, more?: Properties]
+  ...of: [operation: SuccessOperation, data: string, description: string, more?: Properties]
 ) => Schema;
 
 /** The bodies of `/api/v1/tokenize`, `detokenize` and `lookup`. */

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { BEARER } from '../access/authenticator.ts';
 import { isWellFormed } from '../public/guards.ts';
 import { refusal } from './errors.ts';
-import { Sessions, Tokens } from './sessions.ts';
+import { CsrfTokens, Sessions } from './sessions.ts';
 import type { OpsContext } from './web.ts';
 
 /** Loopback names, with an optional port. */
@@ -18,7 +18,7 @@ export function bearerOf({ headers }: IncomingMessage): string | undefined {
 export class Access {
   /** undefined: OPS_TOKEN is not set, and the listener accepts only this machine. */
   readonly sessions: Sessions<true> | undefined;
-  readonly tokens: Tokens | undefined;
+  readonly tokens: CsrfTokens | undefined;
 
   /**
    * @param token OPS_TOKEN; undefined: no sign-in
@@ -26,7 +26,7 @@ export class Access {
    */
   constructor(token: string | undefined, isSecure = false) {
     if (token === undefined) return;
-    this.tokens = new Tokens('OPS_TOKEN', [{ name: '', token }]);
+    this.tokens = new CsrfTokens('OPS_TOKEN', [{ name: '', token }]);
     this.sessions = new Sessions({ name: 'console', durationMs: SESSION_MS, isSecure });
   }
 

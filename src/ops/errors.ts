@@ -1,7 +1,6 @@
 import {
   CALLER_ERRORS,
   CallerError,
-  Changed,
   Conflict,
   errorCode,
   INTERNAL_REASONS,
@@ -10,6 +9,7 @@ import {
   OperatorError,
   operatorError,
   PerhapsDone,
+  StaleVersion,
 } from '../errors.ts';
 
 /** Every error of the admin API. A test compares docs/operating/admin-api.md with it. */
@@ -41,7 +41,7 @@ export const ADMIN_ERRORS = {
 export type AdminErrorCode = keyof typeof ADMIN_ERRORS;
 
 /** A refused request. The message tells the caller what to do. */
-export class Refusal extends Error {
+export class OpsError extends Error {
   readonly status: number;
   /** The reason, for programs. */
   readonly code: string;
@@ -53,22 +53,22 @@ export class Refusal extends Error {
   }
 }
 
-export function refusal(code: AdminErrorCode, message: string): Refusal {
-  return new Refusal(ADMIN_ERRORS[code].status, code, message);
+export function refusal(code: AdminErrorCode, message: string): OpsError {
+  return new OpsError(ADMIN_ERRORS[code].status, code, message);
 }
 
 /** PostgreSQL: the role lacks a right. */
 const NOT_ALLOWED = '42501';
 
 /** The response to any error of a request. */
-export function refusalOf(error: unknown): Refusal {
-  if (error instanceof Refusal) return error;
+export function refusalOf(error: unknown): OpsError {
+  if (error instanceof OpsError) return error;
   if (error instanceof CallerError) {
-    return new Refusal(CALLER_ERRORS[error.code].status, error.code, error.message);
+    return new OpsError(CALLER_ERRORS[error.code].status, error.code, error.message);
   }
   if (error instanceof NotFound) return refusal('not_found', error.message);
   if (error instanceof Conflict) return refusal('conflict', error.message);
-  if (error instanceof Changed) return refusal('precondition_failed', error.message);
+  if (error instanceof StaleVersion) return refusal('precondition_failed', error.message);
   if (errorCode(error) === NOT_ALLOWED) {
     return refusal(
       'not_allowed',

@@ -11,7 +11,7 @@ import { refuseUnparsed } from '../public/transport/parser-errors.ts';
 import { inTurn } from '../public/transport/pipelining.ts';
 import type { TlsPem } from '../types.ts';
 import { type Access, checkNotEmbedded, checkSameOrigin } from './access.ts';
-import { type Refusal, refusal, refusalOf } from './errors.ts';
+import { type OpsError, refusal, refusalOf } from './errors.ts';
 import { alreadySent, isReading, type OpsApp, type OpsContext, type OpsEnv } from './web.ts';
 
 /** A page that does not change while the process runs. */
@@ -147,7 +147,7 @@ export function notAllowed(app: OpsApp): MiddlewareHandler<OpsEnv> {
   return methodNotAllowed({ app: app as unknown as Hono, onMethodNotAllowed } as never);
 }
 
-function refuse(c: OpsContext, { status, code, message }: Refusal): Response {
+function refuse(c: OpsContext, { status, code, message }: OpsError): Response {
   const { incoming, outgoing } = c.env;
   // The response has begun, so its status cannot change.
   if (outgoing.headersSent) {

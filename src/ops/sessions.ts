@@ -50,7 +50,7 @@ export class Tries {
 }
 
 /** The tokens of a setting. */
-export class Tokens {
+export class CsrfTokens {
   readonly #setting: string;
   readonly #tokens: readonly { readonly name: string; readonly digest: Buffer }[];
   readonly #tries = new Tries();
@@ -96,7 +96,7 @@ interface SessionOptions {
   readonly isSecure: boolean;
 }
 
-interface Session<T> {
+interface ConsoleSession<T> {
   readonly about: T;
   readonly endsAtMs: number;
   /** Digest of the secret of the page. */
@@ -108,7 +108,7 @@ export class Sessions<T> {
   readonly #options: SessionOptions;
   readonly #now: () => number;
   /** By id, oldest session first. */
-  readonly #sessions = new Map<string, Session<T>>();
+  readonly #sessions = new Map<string, ConsoleSession<T>>();
 
   /** @param now milliseconds of a monotonic clock */
   constructor(options: SessionOptions, now: () => number = () => performance.now()) {

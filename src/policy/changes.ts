@@ -14,7 +14,7 @@ export interface Change {
 
 /** @param before undefined: no policy */
 export function changesOf(before: DeclaredPolicy | undefined, after: DeclaredPolicy): Change[] {
-  const [old, next] = [linesOf(before ?? NO_POLICY), linesOf(after)];
+  const [old, next] = [entriesOf(before ?? NO_POLICY), entriesOf(after)];
   return [...new Set([...old.keys(), ...next.keys()])].flatMap((what) => {
     const change = { what, before: old.get(what) ?? null, after: next.get(what) ?? null };
     return change.before === change.after ? [] : [change];
@@ -26,7 +26,7 @@ export const NO_POLICY: DeclaredPolicy = {
 };
 
 /** The lines of a policy in words, by what they are about. */
-function linesOf(policy: DeclaredPolicy): ReadonlyMap<string, string> {
+function entriesOf(policy: DeclaredPolicy): ReadonlyMap<string, string> {
   const { kinds, fields = [], elsewhere, rights } = policy;
   const declared = kinds.filter(({ name, shape }) => name !== shape);
   const granted = Object.entries(rights ?? {}).flatMap(([client, ofKinds]) =>

@@ -5,8 +5,8 @@ import { cut } from './document.ts';
 import {
   type DeclaredPolicy,
   ELSEWHERE,
+  entryOf,
   kindsInUse,
-  lineOf,
   OTHERS,
   RIGHTS,
   rightOf,
@@ -90,9 +90,9 @@ function ofRights(
   after: DeclaredPolicy,
   clients: readonly Named[],
 ): string[] {
-  const linesOf = (one: Named) => [lineOf(before.rights, one), lineOf(after.rights, one)];
+  const entriesOf = (one: Named) => [entryOf(before.rights, one), entryOf(after.rights, one)];
   // Clients of the same lines see the same.
-  const groups = grouped(clients, (one) => JSON.stringify(linesOf(one)));
+  const groups = grouped(clients, (one) => JSON.stringify(entriesOf(one)));
   const changes = [...groups.values()].flatMap((group) =>
     textsOf(before, after, group[0]!).map((text) => ({ text, names: group.map(nameOf) })),
   );

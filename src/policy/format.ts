@@ -26,7 +26,7 @@ export const PARTS = ['version', 'kinds', 'fields', 'elsewhere', 'rights', '$sch
 
 export const KIND_NAME = '^[a-z][a-z0-9_]{0,31}$';
 /** What a value of the document may be. `meaning` is shown by editors. */
-export type Form = { readonly meaning: string } & (
+export type OptionForm = { readonly meaning: string } & (
   | { readonly type: 'flag' }
   | { readonly type: 'number'; readonly min: number; readonly max: number }
   | { readonly type: 'word'; readonly of: readonly string[] }
@@ -39,7 +39,7 @@ export type Form = { readonly meaning: string } & (
 
 type OptionName = Exclude<keyof KindSettings, 'name' | 'shape'>;
 /** The options of a kind. */
-export type Options = { readonly [Name in OptionName]?: Form };
+export type Options = { readonly [Name in OptionName]?: OptionForm };
 
 /** As the longest of a client: 10,000 days. */
 const MAX_TIME_TO_LIVE_S = 864_000_000;
@@ -74,7 +74,7 @@ function mask(...of: readonly MaskSettings['show'][]): Options {
   return { mask: { type: 'mask', of, meaning: 'What a client with the right masked sees.' } };
 }
 
-function kept(end: string): Form {
+function kept(end: string): OptionForm {
   return {
     type: 'number',
     min: 0,

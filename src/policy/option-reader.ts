@@ -1,6 +1,6 @@
 import type { MaskSettings } from '../shape/kind-settings.ts';
 import { cut, type Entry, type Node, PolicyDocument, unknown } from './document.ts';
-import { type Form, MASK_END, OPTIONS, type Options } from './format.ts';
+import { MASK_END, OPTIONS, type OptionForm, type Options } from './format.ts';
 
 const ENDS: readonly string[] = ['first', 'last'];
 
@@ -29,7 +29,7 @@ export class OptionReader extends PolicyDocument {
     for (const { at, name } of options) if (!all.includes(name)) this.add(at, unknown(name, all));
   }
 
-  #value(node: Node, named: string, form: Form): unknown {
+  #value(node: Node, named: string, form: OptionForm): unknown {
     const { value } = node;
     switch (form.type) {
       case 'mask':

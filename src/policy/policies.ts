@@ -1,7 +1,7 @@
 import { stepsOf } from '#paths';
 import type { Client } from '../client-settings.ts';
 import { randomLatin1 } from '../crypto/primitives.ts';
-import { Changed, NotFound } from '../errors.ts';
+import { NotFound, StaleVersion } from '../errors.ts';
 import { kindOf } from '../shape/kind.ts';
 import type { KindSettings, Shape } from '../shape/kind-settings.ts';
 import { allowedOr } from '../store/database-error.ts';
@@ -133,7 +133,7 @@ export async function applyPolicy(
   );
   if (applied !== undefined) return applied;
   const newest = (await store.newest(commandDeadline()))?.version ?? 0;
-  throw new Changed(
+  throw new StaleVersion(
     `The newest version of the policy is ${newest}, not ${after}: nothing was changed. Compare it with your document: standin policy diff FILE`,
   );
 }

@@ -10,7 +10,7 @@ import {
   type StoredPolicy,
   versionOf,
 } from '../store/policies.ts';
-import { leaseMs, STANDBY_PATIENCE_MS } from '../timeouts.ts';
+import { leaseMs, STANDBY_TIMEOUT_MS } from '../timeouts.ts';
 import type { Durable } from '../types.ts';
 import { parsePolicy } from './parse.ts';
 import type { Policy } from './policy.ts';
@@ -189,7 +189,7 @@ export class PolicyFollower {
     deadlineMs: number,
   ): Promise<Known | undefined> {
     try {
-      const stored = await this.#store.newestDurable(performance.now() + STANDBY_PATIENCE_MS);
+      const stored = await this.#store.newestDurable(performance.now() + STANDBY_TIMEOUT_MS);
       if (stored === undefined) return NO_POLICY;
       this.#note(stored);
       return await this.#readKnown(stored, deadlineMs);
@@ -201,7 +201,7 @@ export class PolicyFollower {
 
   /** So that no start of a node waits for the standby. Another node may, if this one fails. */
   #note(stored: Durable<StoredPolicy>): void {
-    const deadlineMs = performance.now() + STANDBY_PATIENCE_MS;
+    const deadlineMs = performance.now() + STANDBY_TIMEOUT_MS;
     this.#store.note(stored, stored.document, deadlineMs).catch(() => {});
   }
 

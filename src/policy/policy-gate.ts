@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { InternalError } from '../errors.ts';
-import { leaseMs, REQUEST_PATIENCE_MS } from '../timeouts.ts';
+import { leaseMs, VAULT_TIMEOUT_MS } from '../timeouts.ts';
 import type { Policy } from './policy.ts';
 import { POLICY_LEASE_MS, type PolicyFollower, UnreadablePolicy } from './policy-follower.ts';
 import { PolicyRules } from './rules.ts';
@@ -31,7 +31,7 @@ export class PolicyGate {
   }
 
   async #renewed(): Promise<PolicyRules> {
-    const untilMs = leaseMs() + REQUEST_PATIENCE_MS;
+    const untilMs = leaseMs() + VAULT_TIMEOUT_MS;
     for (; leaseMs() < untilMs; await sleep(PAUSE_MS)) {
       const { problem } = await this.#follower.refresh();
       if (this.#isFresh()) return this.#rules;

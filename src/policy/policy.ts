@@ -52,13 +52,13 @@ export const OTHERS = '*';
 type Named = { readonly client_id: string; readonly name: string };
 
 /** The line that counts for a client: that of its id comes first. null: it sees everything. */
-export function lineOf(rights: Policy['rights'], { client_id: clientId, name }: Named) {
+export function entryOf(rights: Policy['rights'], { client_id: clientId, name }: Named) {
   if (rights === undefined) return null;
   if (Object.hasOwn(rights, clientId)) return clientId;
   return Object.hasOwn(rights, name) ? name : OTHERS;
 }
 
-/** @param line from `lineOf` */
+/** @param line from `entryOf` */
 export function rightIn(rights: Policy['rights'], line: string | null, kind: string): Right {
   if (line === null) return 'full';
   const ofKinds = rights !== undefined && Object.hasOwn(rights, line) ? rights[line]! : {};
@@ -74,7 +74,7 @@ export function seesAll(rights: Policy['rights'], line: string | null): boolean 
 
 /** What a client sees of the values of a kind. */
 export function rightOf({ rights }: Pick<Policy, 'rights'>, client: Named, kind: string): Right {
-  return rightIn(rights, lineOf(rights, client), kind);
+  return rightIn(rights, entryOf(rights, client), kind);
 }
 
 /** The kinds that new tokens have, and `text`, which all tokens from before have. */

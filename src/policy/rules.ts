@@ -1,12 +1,12 @@
 import { addPath, newTree, type PathNode } from '#paths';
-import type { Client, TokenTerms } from '../client-settings.ts';
+import type { Client, TokenOptions } from '../client-settings.ts';
 import { defaultKind, type Kind, kindOf } from '../shape/kind.ts';
 import type { KindSettings } from '../shape/kind-settings.ts';
 import { DEFAULT_KIND } from '../types.ts';
 import { NearNames } from './near-names.ts';
 import {
   type Elsewhere,
-  lineOf,
+  entryOf,
   type Policy,
   type PolicyField,
   type Right,
@@ -97,24 +97,24 @@ export class PolicyRules {
   }
 
   /** How tokens of this kind are made for a client. */
-  termsOf({ settings }: Kind, client: TokenTerms): TokenTerms {
+  termsOf({ settings }: Kind, client: TokenOptions): TokenOptions {
     return {
       token_mode: settings.tokens ?? client.token_mode,
       time_to_live_s: settings.time_to_live_s ?? client.time_to_live_s,
     };
   }
 
-  /** See `lineOf` of policy.ts. */
-  lineOf(client: Client): string | null {
-    return lineOf(this.#rights, client);
+  /** See `entryOf` of policy.ts. */
+  entryOf(client: Client): string | null {
+    return entryOf(this.#rights, client);
   }
 
-  /** @param line from `lineOf` */
+  /** @param line from `entryOf` */
   right(line: string | null, kind: string): Right {
     return rightIn(this.#rights, line, kind);
   }
 
-  /** @param line from `lineOf` */
+  /** @param line from `entryOf` */
   seesAll(line: string | null): boolean {
     return seesAll(this.#rights, line);
   }

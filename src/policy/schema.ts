@@ -1,7 +1,6 @@
 import { SHAPES, type Shape } from '../shape/kind-settings.ts';
 import {
   FORMAT_VERSION,
-  type Form,
   KIND_NAME,
   MASK_END,
   MAX_CLIENTS,
@@ -9,6 +8,7 @@ import {
   MAX_KINDS,
   MAX_PATH_CHARACTERS,
   OPTIONS,
+  type OptionForm,
 } from './format.ts';
 import { ELSEWHERE, OTHERS, RIGHTS } from './policy.ts';
 
@@ -61,7 +61,7 @@ function kind(shape: Shape): Schema {
   return { title: shape, ...object(properties), required: ['shape'] };
 }
 
-function schemaOf(form: Form): Schema {
+function schemaOf(form: OptionForm): Schema {
   const { meaning: description } = form;
   switch (form.type) {
     case 'flag':

@@ -6,18 +6,18 @@ import type { PolicyRules } from './rules.ts';
 export class Viewer {
   readonly rules: PolicyRules;
   /** The line of the client in the rights of the policy; null: it sees everything. */
-  readonly line: string | null;
+  readonly entry: string | null;
   /** '': the default space. */
   readonly space: string;
 
   constructor(rules: PolicyRules, line: string | null, space: string) {
     this.rules = rules;
-    this.line = line;
+    this.entry = line;
     this.space = space;
   }
 
   static of(rules: PolicyRules, client: Client): Viewer {
-    return new Viewer(rules, rules.lineOf(client), client.space);
+    return new Viewer(rules, rules.entryOf(client), client.space);
   }
 
   /** Whether there is one kind, one space and one right. */
@@ -26,6 +26,6 @@ export class Viewer {
   }
 
   get seesAll(): boolean {
-    return this.rules.seesAll(this.line);
+    return this.rules.seesAll(this.entry);
   }
 }

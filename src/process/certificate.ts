@@ -36,7 +36,7 @@ export class Certificate {
    * find it.
    */
   #doubted: string | undefined;
-  #told: string | undefined;
+  #reported: string | undefined;
   #timer: NodeJS.Timeout | undefined;
 
   /** @throws OperatorError that names the setting */
@@ -82,7 +82,7 @@ export class Certificate {
       const pem = read(this.files);
       if (isDeepStrictEqual(pem, this.pem)) {
         this.#doubted = undefined;
-        this.#told = undefined;
+        this.#reported = undefined;
         return;
       }
       this.#usable = usable(pem, this.files);
@@ -90,8 +90,8 @@ export class Certificate {
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
       const { message } = error;
-      if (message === this.#doubted && message !== this.#told) {
-        this.#told = message;
+      if (message === this.#doubted && message !== this.#reported) {
+        this.#reported = message;
         onProblem(message);
       }
       this.#doubted = message;

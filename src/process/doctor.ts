@@ -26,7 +26,7 @@ import type { Finding, WrappedKey } from '../types.ts';
 import { checkSuffix, unwrap } from '../vault/open-keys.ts';
 import { openPool } from '../vault/pools.ts';
 import { serverProblems } from '../vault/vault.ts';
-import { demandFolder, noVault } from '../vault/vault-place.ts';
+import { noVault, requireFolder } from '../vault/vault-place.ts';
 import { Certificate } from './certificate.ts';
 
 /** The parts of the configuration that doctor checks. */
@@ -78,7 +78,7 @@ async function examineVault(run: Run, pool: Pool, vault: VaultOptions): Promise<
   const keys = new WrappedKeyStore(pool);
   let wrapped: readonly WrappedKey[] = [];
   const reached = await run('database', () => {
-    demandFolder(vault);
+    requireFolder(vault);
     return database(pool, vault);
   });
   let isNewest = false;

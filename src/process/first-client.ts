@@ -9,7 +9,7 @@ import type { Vault } from '../vault/vault.ts';
 import type { Certificate } from './certificate.ts';
 
 /** Where the first client can be called. */
-interface Place {
+interface StartedAt {
   readonly url: string;
   readonly opsUrl: string | undefined;
   readonly certificate: Certificate | undefined;
@@ -24,7 +24,7 @@ interface Place {
 export async function createFirst(
   vault: Vault,
   { DATA_DIR, BOOTSTRAP_API_KEY_FILE: given, CLIENT_PREFIX }: Config,
-  place: Place,
+  place: StartedAt,
   log: Log,
 ): Promise<void> {
   const isTerminal = process.stdout.isTTY === true;
@@ -77,7 +77,7 @@ function read(file: string, name: string): string {
  */
 function firstStart(
   { client_id: clientId, api_key: apiKey }: IssuedApiKey,
-  { url, opsUrl, certificate }: Place,
+  { url, opsUrl, certificate }: StartedAt,
 ): string {
   const { options, base } =
     certificate === undefined ? { options: '', base: url } : overTls(url, certificate);

@@ -21,18 +21,18 @@ import {
   type Reader,
   type RequestData,
 } from './body/request-data.ts';
-import { type Answer, type Exchange, FRAME_BYTES } from './exchange.ts';
+import { type Exchange, FRAME_BYTES, type ResponseContent } from './exchange.ts';
 import { admit, checkLimits } from './guards.ts';
 import { cutUnlessRight } from './rights.ts';
-import { LINE_END, MAX_ANSWER_BODIES, MESSAGES } from './schema.ts';
+import { LINE_END, MAX_RESPONSE_BODIES, MESSAGES } from './schema.ts';
 import { afterData, BEFORE_DATA } from './success-frame.ts';
 import {
-  type AnswerParts,
   jsonBytes,
-  largeAnswer,
+  largeResponse,
   MAX_WHOLE_BYTES,
   mostJsonBytes,
-} from './transport/large-answer.ts';
+  type ResponseParts,
+} from './transport/large-response.ts';
 
 /**
  * If more tokens than this do not bound their values' length, ask the vault for the sizes first.
@@ -49,10 +49,10 @@ export function detokenizer(
   read: Reader<RequestData>,
   hasGaps: (exchange: Exchange) => boolean = isLenient,
 ) {
-  return async (exchange: Exchange): Promise<Answer> => {
+  return async (exchange: Exchange): Promise<ResponseContent> => {
     await admit(exchange, 'detokenize');
     const sent = await readBody(exchange);
-    const again = async (): Promise<Answer> => {
+    const again = async (): Promise<ResponseContent> => {
       exchange.shown = undefined;
       const asked = await read(exchange, sent);
       const unapplied = hasGaps(exchange) ? [] : undefined;
@@ -79,7 +79,7 @@ export function detokenizer(
  */
 function visible(
   request: RequestData,
-  found: readonly Found[],
+  found: readonly FoundOrSize[],
   unapplied: Unapplied[] | undefined,
 ) {
   const { texts, viewer } = request;
@@ -120,7 +120,7 @@ function reserve(
   listBytes: number,
 ): number {
   const maxBytes = maxBytesOf(exchange);
-  const reserved = exchange.held!.bytes - besides - FRAME_BYTES;
+  const reserved = exchange.reservation!.bytes - besides - FRAME_BYTES;
   const most = mostJsonBytes(values) + listBytes;
   // Most responses are small: what is reserved for their tokens is enough, and nothing is measured.
   if (most <= Math.min(reserved, maxBytes, MAX_WHOLE_BYTES)) return most;
@@ -136,28 +136,28 @@ function bodyOf(
   values: readonly Value[],
   list: Iterable<string>,
   bytes: number,
-): Pick<Answer, 'body' | 'bytes'> {
+): Pick<ResponseContent, 'body' | 'bytes'> {
   const before = BEFORE_DATA;
   const after = afterData(exchange, 'detokenize');
   if (bytes <= MAX_WHOLE_BYTES)
     return { body: before + request.json(values) + [...list].join('') + after };
   const judge = () => cutUnlessRight(exchange);
-  const onTaken = () => exchange.context.budget.move(exchange.held!);
-  const data: AnswerParts['data'] = (write) => request.parts(values, write);
+  const onTaken = () => exchange.context.budget.move(exchange.reservation!);
+  const data: ResponseParts['data'] = (write) => request.parts(values, write);
   const parts = { before, data, list, after: `${after}${LINE_END}` };
-  return largeAnswer(parts, bytes, judge, onTaken);
+  return largeResponse(parts, bytes, judge, onTaken);
 }
 
 /** The most bytes of all values in a response, as JSON. */
 function maxBytesOf({ context: { bodyLimit, budget } }: Exchange): number {
-  return Math.min(MAX_ANSWER_BODIES * bodyLimit, budget.largest);
+  return Math.min(MAX_RESPONSE_BODIES * bodyLimit, budget.largest);
 }
 
 /** A result of VaultClient.detokenize, or of `sizes` when some token is missing. */
-type Found = FoundValue | number;
+type FoundOrSize = FoundValue | number;
 
 /** The distinct tokens of a request. */
-type Tokens = Readonly<Record<'known' | 'unknown', Set<string>>>;
+type RequestTokens = Readonly<Record<'known' | 'unknown', Set<string>>>;
 
 /**
  * Looks the values up, and counts unknown tokens against their limit.
@@ -168,23 +168,23 @@ async function lookUp(
   exchange: Exchange,
   asked: RequestData,
   hasGaps: boolean,
-): Promise<Narrowed<Found>> {
+): Promise<Narrowed<FoundOrSize>> {
   if (asked.texts.length === 0) return { request: asked, found: [] };
   const { limits, metrics, tokenSuffix } = exchange.context;
   const { client } = exchange.caller!;
   const reserved = limits.reserve(client);
   const refused = reserved instanceof Promise ? await reserved : reserved;
   if (refused !== undefined) checkLimits(exchange, refused);
-  const tokens: Tokens = { known: new Set(), unknown: new Set() };
+  const tokens: RequestTokens = { known: new Set(), unknown: new Set() };
   const ending = asked.viewer.rules.hasBareTokens ? '' : `_${tokenSuffix}`;
-  const ask = async (part: Asked): Promise<readonly Found[]> => {
+  const ask = async (part: Asked): Promise<readonly FoundOrSize[]> => {
     const found = await exchange.inVault(fetchValues(exchange, part, hasGaps));
     countTokens(tokens, part.texts, found, ending);
     return found;
   };
   const most = limits.mostUnknown(client);
-  let looked: Narrowed<Found> | undefined;
-  let settled: ReturnType<ClientLimits['settle']>;
+  let looked: Narrowed<FoundOrSize> | undefined;
+  let settled: ReturnType<ClientLimits['charge']>;
   try {
     looked =
       asked.narrow === undefined
@@ -194,7 +194,7 @@ async function lookUp(
     const counts = { known: tokens.known.size, unknown: tokens.unknown.size };
     exchange.unknownTokens = counts.unknown;
     metrics.unknownTokens(counts.unknown);
-    settled = limits.settle(client, counts, hasGaps);
+    settled = limits.charge(client, counts, hasGaps);
   }
   if (looked?.found.every((one) => typeof one === 'object' && one !== null)) return looked;
   // Wait for every kind of missing token, so that the time of a 400 does not tell them apart.
@@ -212,7 +212,7 @@ async function fetchValues(
   exchange: Exchange,
   request: Asked,
   hasGaps: boolean,
-): Promise<readonly Found[]> {
+): Promise<readonly FoundOrSize[]> {
   const { vault, tokenSuffix } = exchange.context;
   const { viewer } = request;
   const texts = request.texts as readonly Token[];
@@ -249,10 +249,10 @@ async function fetchVisible(
   { texts, kinds }: Texts<Token>,
   viewer: Viewer,
   sizes: readonly number[],
-): Promise<readonly Found[]> {
+): Promise<readonly FoundOrSize[]> {
   const maxBytes = maxBytesOf(exchange);
   exchange.reserve(BATCH_BYTES);
-  const found = new Map<Token, Found>();
+  const found = new Map<Token, FoundOrSize>();
   let shownBytes = 0;
   for (const indexes of batchesOf(texts, sizes)) {
     const asked = { texts: indexes.map((i) => texts[i]!), kinds: indexes.map((i) => kinds[i]!) };
@@ -304,9 +304,9 @@ function tooLarge(maxBytes: number): CallerError {
  * token's ending, because its answer reveals nothing.
  */
 function countTokens(
-  { known, unknown }: Tokens,
+  { known, unknown }: RequestTokens,
   texts: readonly string[],
-  found: readonly Found[],
+  found: readonly FoundOrSize[],
   ending: string,
 ): void {
   texts.forEach((text, i) => {

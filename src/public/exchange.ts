@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import type { Caller } from '../access/authenticator.ts';
 import type { AuditEvent } from '../audit/audit-log.ts';
 import { CallerError } from '../errors.ts';
-import type { Holder } from '../limits/byte-budget.ts';
+import type { Reservation } from '../limits/byte-budget.ts';
 import type { ClientOperation } from '../limits/client-limits.ts';
 import type { KindCounts } from '../observe/metrics.ts';
 import type { Viewer } from '../policy/viewer.ts';
@@ -55,7 +55,7 @@ export class Exchange {
   /** null until the API key is accepted. */
   caller: Caller | null = null;
   /** The request's part of the budget of bytes; undefined until the API key is accepted. */
-  held: Holder | undefined;
+  reservation: Reservation | undefined;
   /** A time of monotonicMs; undefined: the vault is asked at once, and has its usual time. */
   deadlineMs: number | undefined;
   /** Number of distinct tokens in the request that the vault has never issued. */
@@ -91,7 +91,8 @@ export class Exchange {
    * @throws CallerError overloaded
    */
   reserve(bytes: number): void {
-    if (!this.context.budget.grow(this.held!, bytes)) throw new CallerError('overloaded', '', 1);
+    if (!this.context.budget.reserve(this.reservation!, bytes))
+      throw new CallerError('overloaded', '', 1);
   }
 
   /** @throws CallerError overloaded */
@@ -104,18 +105,18 @@ export class Exchange {
    * reserved until they are sent or the connection ends.
    */
   release(): void {
-    const { held, response } = this;
+    const { reservation: held, response } = this;
     if (held === undefined) return;
     const { budget } = this.context;
     const { socket } = this.request;
     const isGone = response.destroyed || socket.destroyed;
     const unsent = response.writableEnded ? response.writableLength : held.bytes;
-    budget.settle(held, isGone ? 0 : unsent);
+    budget.shrinkTo(held, isGone ? 0 : unsent);
     if (isGone || unsent === 0) return;
     budget.wait(held, () => socket.destroy());
     const release = () => {
       socket.off('close', release);
-      budget.settle(held, 0);
+      budget.shrinkTo(held, 0);
     };
     response.once('close', release);
     // An answer queued behind another one gets no event when the connection ends, so listen on the
@@ -124,7 +125,7 @@ export class Exchange {
   }
 }
 
-export interface Answer {
+export interface ResponseContent {
   readonly status: number;
   /** JSON without LINE_END. A large answer is a stream with LINE_END. */
   readonly body: string | Readable;
@@ -138,5 +139,5 @@ export interface Answer {
   readonly passed?: number | undefined;
   readonly kinds?: KindCounts | undefined;
   /** Makes the answer again, by the policy that is in force now. */
-  readonly again?: () => Promise<Answer>;
+  readonly again?: () => Promise<ResponseContent>;
 }

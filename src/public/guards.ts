@@ -72,7 +72,7 @@ export async function admitReader(exchange: Exchange): Promise<void> {
 
 function takeCaller(exchange: Exchange, caller: Caller): Caller {
   exchange.caller = caller;
-  exchange.held = exchange.context.budget.open(caller.client.client_id);
+  exchange.reservation = exchange.context.budget.open(caller.client.client_id);
   return caller;
 }
 
@@ -125,12 +125,12 @@ async function reserveUnknown(
   caller: Promise<Caller>,
 ): Promise<Caller> {
   const held = budget.open(undefined);
-  if (!budget.grow(held, earlyBytes(request))) {
+  if (!budget.reserve(held, earlyBytes(request))) {
     // Nobody waits for this promise. The look-up continues for other requests with the same key.
     caller.catch(() => {});
     throw new CallerError('overloaded', '', 1);
   }
-  return caller.finally(() => budget.settle(held, 0));
+  return caller.finally(() => budget.shrinkTo(held, 0));
 }
 
 /**
@@ -147,7 +147,7 @@ export function checkPrecondition({ request }: Exchange, { tag }: PolicyRules): 
 }
 
 /** Refuses a request before its body is read. Holds nothing yet, because a body may never come. */
-function checkRoom({ context, request, held }: Exchange): void {
+function checkRoom({ context, request, reservation: held }: Exchange): void {
   const declared = Number(request.headers['content-length'] ?? 0);
   if (!context.budget.hasRoom(held!, declared)) throw new CallerError('overloaded', '', 1);
 }

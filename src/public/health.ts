@@ -1,9 +1,9 @@
-import type { Answer, Exchange } from './exchange.ts';
+import type { Exchange, ResponseContent } from './exchange.ts';
 import type { HealthFields } from './schema.ts';
 
 /** GET /health: 200 when the node can work; 503 when it cannot, or is draining. */
-export async function serveHealth({ context }: Exchange): Promise<Answer> {
-  const { isDatabaseWell, isAble } = await context.health.look();
+export async function serveHealth({ context }: Exchange): Promise<ResponseContent> {
+  const { isDatabaseWell, isAble } = await context.health.read();
   const isReady = isAble && context.state.phase === 'serving';
   const body: Record<HealthFields, string> = {
     status: isReady ? 'ok' : 'error',
@@ -15,6 +15,6 @@ export async function serveHealth({ context }: Exchange): Promise<Answer> {
 }
 
 /** GET /health/live: 200 while the process runs, even without a database. */
-export function serveLiveness(): Answer {
+export function serveLiveness(): ResponseContent {
   return { status: 200, body: '{"status":"ok"}' };
 }

@@ -1,6 +1,6 @@
 import { CallerError } from '../errors.ts';
 import type { PolicyRules } from '../policy/rules.ts';
-import type { Answer, Exchange } from './exchange.ts';
+import type { Exchange, ResponseContent } from './exchange.ts';
 import { admitReader } from './guards.ts';
 import { LINE_END, MESSAGES } from './schema.ts';
 
@@ -8,7 +8,7 @@ import { LINE_END, MESSAGES } from './schema.ts';
 const bodies = new WeakMap<PolicyRules, string>();
 
 /** GET /api/v1/policy: which strings the policy in force replaces, and its tag for If-Match. */
-export async function servePolicy(exchange: Exchange): Promise<Answer> {
+export async function servePolicy(exchange: Exchange): Promise<ResponseContent> {
   await admitReader(exchange);
   const rules = await exchange.context.policies.current();
   if (rules.tag === undefined) throw new CallerError('not_found', MESSAGES.no_policy);

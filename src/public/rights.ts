@@ -62,14 +62,14 @@ export function judgedRules(exchange: Exchange): PolicyRules | Promise<PolicyRul
 }
 
 function seesTheSame({ caller }: Exchange, { viewer, kinds }: Shown, rules: PolicyRules): boolean {
-  const line = rules.lineOf(caller!.client);
+  const line = rules.entryOf(caller!.client);
   const before = viewer.rules;
-  if (line === null || (rules === before && line === viewer.line)) return true;
+  if (line === null || (rules === before && line === viewer.entry)) return true;
   if (kinds === undefined) return false;
   return [...kinds.keys()].every((kind) => {
     const right = rules.right(line, kind);
     if (right !== 'masked') return right === 'full';
-    const isMasked = before.right(viewer.line, kind) === 'masked';
+    const isMasked = before.right(viewer.entry, kind) === 'masked';
     return isMasked && isDeepStrictEqual(before.settingsOf(kind), rules.settingsOf(kind));
   });
 }
@@ -91,7 +91,7 @@ export async function cutUnlessRight(exchange: Exchange): Promise<void> {
 export function seenOf(shown: Shown | undefined): Seen | undefined {
   if (shown?.viewer.rules.tag === undefined) return undefined;
   const { viewer, kinds = [], hidden = [] } = shown;
-  const { rules, line } = viewer;
+  const { rules, entry: line } = viewer;
   const seen: Seen = {};
   for (const [kind, count] of kinds) seen[kind] = { [rules.right(line, kind)]: count };
   for (const [kind, count] of hidden) seen[kind] = { ...seen[kind], none: count };

@@ -22,7 +22,7 @@ export const MAX_DEPTH = 16;
  * Limit for the JSON of the values in an answer, in body limits. One token may be in all fields, so
  * a body of 1 MiB could ask for 640 MB.
  */
-export const MAX_ANSWER_BODIES = 16;
+export const MAX_RESPONSE_BODIES = 16;
 /** Careless code that copies an object with this name would change a prototype. */
 export const FORBIDDEN_NAME = '__proto__';
 

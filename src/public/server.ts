@@ -1,15 +1,15 @@
 import type { RequestListener, Server } from 'node:http';
 import { CallerError } from '../errors.ts';
-import { answerError, answerSuccess } from './answers.ts';
 import { dataOf } from './body/request-data.ts';
 import { textTokensOf } from './body/text-tokens.ts';
 import { textValuesOf } from './body/text-values.ts';
 import type { ServerContext } from './context.ts';
 import { detokenizer } from './detokenize.ts';
-import { type Answer, Exchange } from './exchange.ts';
+import { Exchange, type ResponseContent } from './exchange.ts';
 import { checkProtocol } from './guards.ts';
 import { serveHealth, serveLiveness } from './health.ts';
 import { servePolicy } from './policy.ts';
+import { respond, respondError } from './responses.ts';
 import { METHODS, originForm } from './routes.ts';
 import { MESSAGES } from './schema.ts';
 import { tokenizer } from './tokenize.ts';
@@ -18,7 +18,7 @@ import { refuseUnparsed } from './transport/parser-errors.ts';
 import { inTurn } from './transport/pipelining.ts';
 import { shedding } from './transport/shedding.ts';
 
-type Handler = (exchange: Exchange) => Answer | Promise<Answer>;
+type Handler = (exchange: Exchange) => ResponseContent | Promise<ResponseContent>;
 
 const HANDLERS: Readonly<Record<string, Handler>> = {
   '/api/v1/tokenize': tokenizer(dataOf),
@@ -56,9 +56,9 @@ function serving(context: ServerContext): RequestListener {
     try {
       checkProtocol(request);
       const handler = allows(exchange) ? HANDLERS[exchange.route!]! : serveMethods;
-      await answerSuccess(exchange, await handler(exchange));
+      await respond(exchange, await handler(exchange));
     } catch (error) {
-      answerError(exchange, error);
+      respondError(exchange, error);
     }
   };
 }
@@ -77,6 +77,6 @@ function allows({ route, request: { method }, headers }: Exchange): boolean {
   return false;
 }
 
-function serveMethods(): Answer {
+function serveMethods(): ResponseContent {
   return { status: 204, body: '' };
 }

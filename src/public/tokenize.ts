@@ -2,7 +2,7 @@ import type { ClientOperation } from '../limits/client-limits.ts';
 import { invalid } from './body/data.ts';
 import { readBody } from './body/request-body.ts';
 import { kindsIn, type Reader, type RequestValues, valuesOf } from './body/request-data.ts';
-import type { Answer, Exchange } from './exchange.ts';
+import type { Exchange, ResponseContent } from './exchange.ts';
 import { admit } from './guards.ts';
 import { afterData, BEFORE_DATA } from './success-frame.ts';
 
@@ -14,7 +14,7 @@ export function tokenizer(
   read: Reader<RequestValues>,
   operation: Exclude<ClientOperation, 'detokenize'> = 'tokenize',
 ) {
-  return async (exchange: Exchange): Promise<Answer> => {
+  return async (exchange: Exchange): Promise<ResponseContent> => {
     const { client } = await admit(exchange, operation);
     const request = await read(exchange, await readBody(exchange));
     if (operation === 'lookup') checkLookup(request, client.token_mode === 'random');

@@ -3,11 +3,14 @@ import { spaceBytes } from '../crypto/scope.ts';
 import type { Drawn } from '../shape/token.ts';
 import type { EveryKind } from '../tokens/every-kind.ts';
 import { DEFAULT_KIND, type SealedRecord, type Token } from '../types.ts';
-import type { Found, ImportRecords } from './import-records.ts';
-import type { Draft, PairTerms } from './pairs.ts';
+import type { FoundRow, ImportRecords } from './import-records.ts';
+import type { PairDraft, PairTerms } from './pairs.ts';
 
 /** A value with the imported token that tokenize is to give it. */
-export type Led = Pick<Draft, 'token' | 'value' | 'rule' | 'scope' | 'space' | 'source' | 'drawn'>;
+export type Led = Pick<
+  PairDraft,
+  'token' | 'value' | 'rule' | 'scope' | 'space' | 'source' | 'drawn'
+>;
 
 /** An alias whose token came from another vault for another value. */
 export interface AliasInWay {
@@ -41,7 +44,8 @@ export class Aliases {
       for (const { draft, drawn } of pending) if (drawn?.token === draft.token) given.add(draft);
       // A token that equals the drawn one needs no alias. Without further draws there is no place.
       const steps = pending.filter(
-        (one): one is Step<One> => one.drawn !== undefined && one.drawn.token !== one.draft.token,
+        (one): one is AliasStep<One> =>
+          one.drawn !== undefined && one.drawn.token !== one.draft.token,
       );
       if (steps.length === 0) return given;
       const rows = await this.#place(steps);
@@ -73,7 +77,7 @@ export class Aliases {
   }
 
   /** Its value from the next draw on, by each version of its kind. Empty: the value is unknown. */
-  #later({ token, record, content }: AliasInWay, target: Found): Led[] {
+  #later({ token, record, content }: AliasInWay, target: FoundRow): Led[] {
     const { keyring, suffix } = this.#terms;
     const isThere =
       target !== 'stored' && target.record.value_fingerprint === record.value_fingerprint;
@@ -89,12 +93,12 @@ export class Aliases {
     });
   }
 
-  #place(steps: readonly Step<Led>[]): Promise<readonly Found[]> {
+  #place(steps: readonly AliasStep<Led>[]): Promise<readonly FoundRow[]> {
     const { keyring } = this.#terms;
-    const placeOf = ({ draft, drawn }: Step<Led>) =>
+    const placeOf = ({ draft, drawn }: AliasStep<Led>) =>
       keyring.tokenFingerprint(drawn.token, draft.scope?.spaceBytes);
     if (this.#isDryRun) return this.#records.rowsAt(steps.map(placeOf));
-    const seal = (step: Step<Led>) => {
+    const seal = (step: AliasStep<Led>) => {
       const { token: alias, space, source } = step.draft;
       return keyring.sealAlias({ alias, space }, placeOf(step), source.value_fingerprint);
     };
@@ -114,7 +118,7 @@ export function isOfValue({ source }: Pick<Led, 'source'>, record: SealedRecord)
 }
 
 /** A draft, and the drawn token where its alias may be. */
-interface Step<One> {
+interface AliasStep<One> {
   readonly draft: One;
   readonly drawn: Drawn;
 }

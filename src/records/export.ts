@@ -10,8 +10,8 @@ import { DEFAULT_KIND, DEFAULT_SPACE, type Token } from '../types.ts';
 import { LeasedKeyring } from '../vault/leased-keyring.ts';
 import type { Vault } from '../vault/vault.ts';
 import type { PairUse } from './pairs.ts';
-import { persistently } from './record-pass.ts';
-import { passOpened, type ReadSettings } from './verify.ts';
+import { persistently } from './record-scan.ts';
+import { type ReadSettings, scanOpened } from './verify.ts';
 
 /** A line of an export, in this order. */
 export interface ExportedPair {
@@ -41,7 +41,7 @@ interface ExportSettings extends ReadSettings {
 export async function exportPairs(vault: Vault, settings: ExportSettings) {
   const { space, write } = settings;
   const tokens = new TokensOfRecords(vault, settings, await EveryKind.read(vault, settings.suffix));
-  return passOpened(vault, settings, async (opened, portion) => {
+  return scanOpened(vault, settings, async (opened, portion) => {
     const exported = opened.flatMap(({ record, content }): OpenedValueRecord[] => {
       if ('alias' in content || record.isExpired) return [];
       const isAsked = space === undefined || (content.scope?.space ?? DEFAULT_SPACE) === space;

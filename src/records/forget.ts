@@ -9,10 +9,10 @@ import {
   type TokenFingerprint,
   type Value,
 } from '../types.ts';
-import { settled } from '../vault/vault.ts';
+import { confirmDurable } from '../vault/vault.ts';
 import { forgetRecords } from './removal.ts';
 import { type Forgetting, type ValuePlace, ValueSearch } from './value-search.ts';
-import { passOpened, type ReadSettings } from './verify.ts';
+import { type ReadSettings, scanOpened } from './verify.ts';
 
 export type { Forgetting, TokenState };
 
@@ -69,7 +69,7 @@ export async function forget(
       ? unscanned(kinds, search.damaged.size)
       : unopened(unopenedRecords);
   const all = [...states.values()];
-  return settled(vault, {
+  return confirmDurable(vault, {
     tokens: ofTokens.map((one) => states.get(one)!),
     values: ofValues.map((records) => stateOf([...records].map((one) => states.get(one)!))),
     known: all.filter((state) => state === 'known').length,
@@ -96,7 +96,7 @@ async function scanFor(
   remove: (records: readonly TokenFingerprint[]) => Promise<void>,
 ): Promise<number | undefined> {
   const placesOf = placesAmong(kinds, values);
-  const { next, error, bad } = await passOpened(vault, settings, async (opened) => {
+  const { next, error, bad } = await scanOpened(vault, settings, async (opened) => {
     const found: TokenFingerprint[] = [];
     for (const { record, content } of opened) {
       if ('alias' in content) continue;

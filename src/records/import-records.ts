@@ -6,10 +6,10 @@ import { commandDeadline } from '../timeouts.ts';
 import type { TokenFingerprint } from '../types.ts';
 import type { KeyringFollower } from '../vault/keyring-follower.ts';
 import type { Vault } from '../vault/vault.ts';
-import { persistently } from './record-pass.ts';
+import { persistently } from './record-scan.ts';
 
 /** The row of the vault; 'stored': there was none, and so the record was written. */
-export type Found = StoredRecord | 'stored';
+export type FoundRow = StoredRecord | 'stored';
 
 type Write<Outcome> = (
   store: RecordStore,
@@ -53,7 +53,7 @@ export class ImportRecords {
   }
 
   /** The row of each token, as durable as one that was written. */
-  async rowsAt(fingerprints: readonly TokenFingerprint[]): Promise<Found[]> {
+  async rowsAt(fingerprints: readonly TokenFingerprint[]): Promise<FoundRow[]> {
     const rows = await persistently(this.#stop, () =>
       this.#store.findDurable(fingerprints, commandDeadline()),
     );
@@ -63,8 +63,8 @@ export class ImportRecords {
   }
 
   /** Another process may seal with a key version that was added since. */
-  async knowKeysOf(found: readonly Found[]): Promise<void> {
-    const isNew = (one: Found) =>
+  async knowKeysOf(found: readonly FoundRow[]): Promise<void> {
+    const isNew = (one: FoundRow) =>
       one !== 'stored' && !this.keyring.hasVersion(one.record.key_version);
     if (found.some(isNew)) await this.#follower.refresh();
   }

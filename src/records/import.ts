@@ -10,19 +10,19 @@ import type { FreshRecord } from '../types.ts';
 import type { KeyringFollower } from '../vault/keyring-follower.ts';
 import type { Vault } from '../vault/vault.ts';
 import { Aliases, isOfValue } from './aliases.ts';
-import { type Found, ImportRecords, inTurns } from './import-records.ts';
+import { type FoundRow, ImportRecords, inTurns } from './import-records.ts';
 import {
-  type Draft,
   draftOf,
   FilePairs,
   type Fit,
   isRefusal,
   type Pair,
+  type PairDraft,
+  type PairRefusal,
   type PairTerms,
-  type Refusal,
   refusal,
 } from './pairs.ts';
-import { persistently } from './record-pass.ts';
+import { persistently } from './record-scan.ts';
 
 export interface Imported {
   /** Whether the vault, or an earlier line, had the pair before. */
@@ -39,8 +39,8 @@ interface ImportOptions extends Pick<PairTerms, 'suffix'> {
 
 /** A draft, and what the vault has at its token. */
 interface Placed {
-  readonly draft: Draft;
-  readonly found: Found;
+  readonly draft: PairDraft;
+  readonly found: FoundRow;
   /** undefined: the row has no value. */
   readonly content: Opened | undefined;
 }
@@ -73,13 +73,13 @@ export class Importer {
    * first one counts. When it resolves, all pairs without a Refusal are durable.
    * @throws InternalError when the database is away for long, or the keys cannot be read
    */
-  async take(pairs: readonly Pair[]): Promise<(Imported | Refusal)[]> {
+  async take(pairs: readonly Pair[]): Promise<(Imported | PairRefusal)[]> {
     const { pool } = this.#vault;
     const readTime = () => databaseTimeMs(pool, commandDeadline());
     const isTimed = pairs.some((pair) => pair.expires_at !== null);
     const nowMs = isTimed ? await persistently(this.#options.stop, readTime) : 0;
     const checked = pairs.map((pair) => draftOf(pair, this.#terms, nowMs));
-    const drafts = checked.filter((one): one is Draft => !isRefusal(one));
+    const drafts = checked.filter((one): one is PairDraft => !isRefusal(one));
     const fits = drafts.map((draft) => this.#fitOf(draft));
     const placed = await this.#placing(() => this.#place(drafts));
     const verdicts = placed.map((one, i) => this.#verdict(one, fits[i]));
@@ -88,7 +88,7 @@ export class Importer {
       return mayLead && isLeading(one);
     });
     const given = await this.#leading(() => this.#aliases.lead(leading.map(({ draft }) => draft)));
-    const results = placed.map(({ draft }, i): Imported | Refusal => {
+    const results = placed.map(({ draft }, i): Imported | PairRefusal => {
       const verdict = verdicts[i]!;
       return isRefusal(verdict) ? verdict : { ...verdict, isGiven: given.has(draft) };
     });
@@ -96,7 +96,7 @@ export class Importer {
   }
 
   /** undefined: the vault itself tells, because earlier pairs are in it. */
-  #fitOf({ token_fingerprint: fingerprint, source, value, scope, line, drawn }: Draft) {
+  #fitOf({ token_fingerprint: fingerprint, source, value, scope, line, drawn }: PairDraft) {
     if (!this.#options.isDryRun) return undefined;
     const { keyring } = this.#terms;
     const own = drawn === undefined ? keyring.deterministicDraws(value, scope) : source;
@@ -104,7 +104,7 @@ export class Importer {
   }
 
   /** Writes the pairs whose tokens have no row yet, an alias, or a row that ends too early. */
-  async #place(drafts: readonly Draft[]): Promise<Placed[]> {
+  async #place(drafts: readonly PairDraft[]): Promise<Placed[]> {
     const { isDryRun } = this.#options;
     const found = isDryRun ? await this.#rowsAt(drafts) : await this.#insert(drafts);
     await this.#records.knowKeysOf(found);
@@ -114,7 +114,7 @@ export class Importer {
     return placed;
   }
 
-  async #insert(drafts: readonly Draft[]): Promise<Found[]> {
+  async #insert(drafts: readonly PairDraft[]): Promise<FoundRow[]> {
     await this.#markBareTokens(drafts);
     const outcomes = await this.#records.write(drafts, this.#sealed, (store, records, deadlineMs) =>
       store.insert(records, null, deadlineMs),
@@ -126,11 +126,11 @@ export class Importer {
     });
   }
 
-  #rowsAt(drafts: readonly Draft[]): Promise<Found[]> {
+  #rowsAt(drafts: readonly PairDraft[]): Promise<FoundRow[]> {
     return this.#records.rowsAt(drafts.map((draft) => draft.token_fingerprint));
   }
 
-  #opened(draft: Draft, found: Found): Placed {
+  #opened(draft: PairDraft, found: FoundRow): Placed {
     const hasValue = found !== 'stored' && found.record.sealed.length > 0;
     const content = hasValue ? this.#terms.keyring.open(found.record) : undefined;
     return { draft, found, content };
@@ -156,7 +156,10 @@ export class Importer {
     }
   }
 
-  async #supersede(taking: readonly InWay[], drafts: readonly Draft[]): Promise<readonly Found[]> {
+  async #supersede(
+    taking: readonly InWay[],
+    drafts: readonly PairDraft[],
+  ): Promise<readonly FoundRow[]> {
     if (this.#options.isDryRun) return drafts.map(() => 'stored');
     const old = taking.map(({ found }) => found.record);
     const writing = this.#records.write(drafts, this.#sealed, (store, records, deadlineMs) =>
@@ -172,7 +175,7 @@ export class Importer {
    * The draft, so that its value keeps the token that it has. If this vault would draw the imported
    * token for that very value, the alias was a collision, and the value may have a later draw.
    */
-  #besideDraws(draft: Draft): Draft {
+  #besideDraws(draft: PairDraft): PairDraft {
     const { value, scope, kind, token } = draft;
     const { keyring } = this.#terms;
     const { draws } = keyring.deterministicDraws(value, scope);
@@ -195,7 +198,7 @@ export class Importer {
   }
 
   /** Before the first token without the suffix, each node must count guesses at such tokens. */
-  async #markBareTokens(drafts: readonly Draft[]): Promise<void> {
+  async #markBareTokens(drafts: readonly PairDraft[]): Promise<void> {
     const { stop, suffix } = this.#options;
     if (this.#isMarked || drafts.every(({ token }) => token.endsWith(`_${suffix}`))) return;
     const { policies } = this.#vault;
@@ -210,7 +213,7 @@ export class Importer {
     this.#isMarked = true;
   }
 
-  readonly #sealed = (draft: Draft): NewRecord => {
+  readonly #sealed = (draft: PairDraft): NewRecord => {
     const { value, token, token_fingerprint: fingerprint, source, scope, drawn } = draft;
     // What this vault draws itself needs no token beside it.
     const imported = drawn?.token === token ? undefined : token;
@@ -239,7 +242,7 @@ export class Importer {
   }
 }
 
-type Verdict = Omit<Imported, 'isGiven'> | Refusal;
+type Verdict = Omit<Imported, 'isGiven'> | PairRefusal;
 
 const AS_OWNER = "Run the command as the owner of the vault's tables.";
 const KEEP_ONE =
@@ -272,6 +275,6 @@ function isLeading({ draft, found }: Placed): boolean {
   return draft.drawn !== undefined && (found === 'stored' || isOfValue(draft, found.record));
 }
 
-function leased(record: FreshRecord, { time_to_live_s: timeToLiveS }: Draft): NewRecord {
+function leased(record: FreshRecord, { time_to_live_s: timeToLiveS }: PairDraft): NewRecord {
   return timeToLiveS === null ? record : { ...record, time_to_live_s: timeToLiveS };
 }

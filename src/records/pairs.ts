@@ -1,4 +1,4 @@
-import type { Draws, Keyring } from '../crypto/keyring.ts';
+import type { DrawSource, Keyring } from '../crypto/keyring.ts';
 import { type Scope, scopeOf } from '../crypto/scope.ts';
 import type { Kind, PolicyRules } from '../policy/rules.ts';
 import type { Drawn } from '../shape/token.ts';
@@ -32,13 +32,13 @@ export interface Pair {
 }
 
 /** Why a pair is not imported, without the token and the value. */
-export interface Refusal {
+export interface PairRefusal {
   readonly field: 'token' | 'value' | 'kind' | 'space' | 'expires';
   readonly reason: string;
 }
 
 /** A pair that may be stored. */
-export interface Draft extends Pair {
+export interface PairDraft extends Pair {
   readonly token: Token;
   /** Seconds from now; null: as `expires_at`. */
   readonly time_to_live_s: number | null;
@@ -46,7 +46,7 @@ export interface Draft extends Pair {
   readonly value: Value;
   readonly rule: Kind;
   readonly scope: Scope | undefined;
-  readonly source: Draws;
+  readonly source: DrawSource;
   readonly token_fingerprint: TokenFingerprint;
   /** What tokenize would draw first; undefined: tokenize does not give the imported token. */
   readonly drawn: Drawn | undefined;
@@ -67,7 +67,7 @@ const LEASE = 1.0625;
 const MAX_TIME_TO_LIVE_S = 2_000_000_000;
 
 /** @param nowMs by the clock of the database */
-export function draftOf(pair: Pair, terms: PairTerms, nowMs: number): Draft | Refusal {
+export function draftOf(pair: Pair, terms: PairTerms, nowMs: number): PairDraft | PairRefusal {
   const { kind: name, space } = pair;
   const token = pair.token as Token;
   if (!TOKEN.test(token))
@@ -126,11 +126,11 @@ function tooLong(most: number): string {
   return `has more than the ${most} bytes that a token of this length may have: tokenize it here, and replace its token in your data`;
 }
 
-export function refusal(field: Refusal['field'], reason: string): Refusal {
+export function refusal(field: PairRefusal['field'], reason: string): PairRefusal {
   return { field, reason };
 }
 
-export function isRefusal(one: object): one is Refusal {
+export function isRefusal(one: object): one is PairRefusal {
   return 'reason' in one;
 }
 

@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from '../store/pool.ts';
 import { RecordStore } from '../store/records.ts';
 import { forgetTokens, removeExpired, type TokenState } from '../store/removal.ts';
-import { commandDeadline, REQUEST_PATIENCE_MS } from '../timeouts.ts';
+import { commandDeadline, VAULT_TIMEOUT_MS } from '../timeouts.ts';
 import type { SealedRecord, TokenFingerprint } from '../types.ts';
 import type { KeyringFollower } from '../vault/keyring-follower.ts';
 import type { Vault } from '../vault/vault.ts';
-import { Throttle } from './record-pass.ts';
+import { Throttle } from './record-scan.ts';
 import { knowKeysOf } from './verify.ts';
 
 /** Rows that a statement locks, for about 10 ms. */
@@ -101,7 +101,7 @@ export class Expiry {
   async #removeBatch(): Promise<number> {
     const { pool, onFailure, idlePauseMs = IDLE_PAUSE_MS } = this.#options;
     try {
-      const deadlineMs = performance.now() + REQUEST_PATIENCE_MS;
+      const deadlineMs = performance.now() + VAULT_TIMEOUT_MS;
       const { found, removed } = await removeExpired(pool, BATCH_RECORDS, deadlineMs);
       this.removed += removed;
       await this.#throttle.pass(found, this.#stop.signal);

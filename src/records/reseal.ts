@@ -5,11 +5,11 @@ import type { Replacement } from '../store/record-sql.ts';
 import { replaceWalked } from '../store/record-walk.ts';
 import { commandDeadline } from '../timeouts.ts';
 import type { Durable } from '../types.ts';
-import { settled, type Vault } from '../vault/vault.ts';
-import { type PassEnd, persistently } from './record-pass.ts';
-import { type OpenedRecord, passOpened, type ReadSettings } from './verify.ts';
+import { confirmDurable, type Vault } from '../vault/vault.ts';
+import { persistently, type ScanEnd } from './record-scan.ts';
+import { type OpenedRecord, type ReadSettings, scanOpened } from './verify.ts';
 
-interface Resealed extends Omit<PassEnd, 'error'> {
+interface Resealed extends Omit<ScanEnd, 'error'> {
   /** The primary key version. */
   readonly key_version: number;
   /** Records that this run sealed with the primary. */
@@ -45,10 +45,10 @@ export async function reseal(vault: Vault, settings: ReadSettings): Promise<Dura
     // The error is thrown where `writing` is awaited.
     writing.catch(() => {});
   };
-  const pass = { without: keyVersion, settled: () => writing };
-  const { next, error, bad } = await passOpened(vault, settings, work, pass);
+  const pass = { without: keyVersion, written: () => writing };
+  const { next, error, bad } = await scanOpened(vault, settings, work, pass);
   if (error !== undefined) throw error;
-  return settled(vault, { key_version: keyVersion, resealed, bad, next });
+  return confirmDurable(vault, { key_version: keyVersion, resealed, bad, next });
 }
 
 /** An overwritten value is lost, so the new record is opened before it replaces the old. */

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Draws } from '../crypto/keyring.ts';
+import type { DrawSource } from '../crypto/keyring.ts';
 import { type Scope, scopeOf } from '../crypto/scope.ts';
 import type { Kind } from '../policy/rules.ts';
 import { RecordStore } from '../store/records.ts';
@@ -30,7 +30,7 @@ interface Candidate {
   readonly kind: Kind;
   readonly value: Value;
   readonly scope: Scope | undefined;
-  readonly source: Draws;
+  readonly source: DrawSource;
   readonly draw: number;
   readonly fingerprint: TokenFingerprint;
 }

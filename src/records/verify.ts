@@ -5,22 +5,16 @@ import { commandDeadline } from '../timeouts.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE, type SealedRecord } from '../types.ts';
 import type { KeyringFollower } from '../vault/keyring-follower.ts';
 import type { Vault } from '../vault/vault.ts';
-import {
-  type Pass,
-  type PassEnd,
-  type PassSettings,
-  passOver,
-  persistently,
-} from './record-pass.ts';
+import { persistently, type Scan, type ScanEnd, type ScanSettings, scan } from './record-scan.ts';
 
 /** Settings of a pass that opens all records. */
-export interface ReadSettings extends PassSettings {
+export interface ReadSettings extends ScanSettings {
   /** Finds key versions that other processes have added. */
   readonly follower: KeyringFollower;
   readonly onBad: (record: BadRecord) => void;
 }
 
-export interface Verified extends PassEnd {
+export interface Verified extends ScanEnd {
   /** Records that were checked, without aliases. */
   readonly records: number;
   /** Records that lead to the imported token of a value, and that have no value themselves. */
@@ -49,7 +43,7 @@ export async function verify(vault: Vault, settings: ReadSettings): Promise<Veri
   const counts = new Map<Scope | undefined, number>();
   let records = 0;
   let aliases = 0;
-  const end = await passOpened(vault, settings, async (opened, portion) => {
+  const end = await scanOpened(vault, settings, async (opened, portion) => {
     records += portion.length;
     for (const { content } of opened) {
       if ('alias' in content) {
@@ -107,14 +101,14 @@ export async function knowKeysOf(
  * Passes over all records, opened. Counts and reports those that do not open. There is no token
  * from a caller, so it opens a record by the fingerprints in its own row, and cannot detect a row
  * that was swapped whole, fingerprint included.
- * @param pass as `passOver` takes it
+ * @param pass as `scan` takes it
  */
-export async function passOpened(
+export async function scanOpened(
   vault: Vault,
   settings: ReadSettings,
   work: (opened: readonly OpenedRecord[], portion: readonly WalkedRecord[]) => Promise<void>,
-  pass: Partial<Pass> = {},
-): Promise<PassEnd & { readonly bad: number }> {
+  pass: Partial<Scan> = {},
+): Promise<ScanEnd & { readonly bad: number }> {
   const { follower, onBad } = settings;
   let bad = 0;
   const opened = (record: WalkedRecord): OpenedRecord[] => {
@@ -124,7 +118,7 @@ export async function passOpened(
     onBad({ fingerprint: hexOf(record.token_fingerprint), reason: content.failure });
     return [];
   };
-  const end = await passOver({
+  const end = await scan({
     pool: vault.pool,
     ...settings,
     ...pass,

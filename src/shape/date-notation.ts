@@ -1,5 +1,5 @@
 /** Places of year, month and day among the three parts of a date. */
-export interface Order {
+export interface DateOrder {
   readonly year: number;
   readonly month: number;
   readonly day: number;
@@ -11,7 +11,7 @@ export interface Layout {
   /** Digits of each part. */
   readonly widths: readonly number[];
   /** All orders in which the parts are a real date. At least one. */
-  readonly orders: readonly Order[];
+  readonly orders: readonly DateOrder[];
   /** undefined: the orders do not agree where the year is. */
   readonly yearPlace: number | undefined;
 }
@@ -33,8 +33,8 @@ interface Notation {
   readonly time: TimeNotation | undefined;
 }
 
-const YEAR_FIRST: Order = { year: 0, month: 1, day: 2 };
-const ORDERS: readonly Order[] = [
+const YEAR_FIRST: DateOrder = { year: 0, month: 1, day: 2 };
+const ORDERS: readonly DateOrder[] = [
   YEAR_FIRST,
   { year: 2, month: 1, day: 0 },
   { year: 2, month: 0, day: 1 },
@@ -74,7 +74,7 @@ export function notationOf(text: string): Notation | undefined {
 }
 
 /** Whether numbers are a date of the calendar. A two-digit year is one from 2000 to 2099. */
-export function isReal({ year, month, day }: Order, date: readonly number[]): boolean {
+export function isReal({ year, month, day }: DateOrder, date: readonly number[]): boolean {
   const y = date[year]!;
   const m = date[month]!;
   const d = date[day]!;
@@ -134,7 +134,7 @@ function fittingOrders(among: number): number {
 }
 
 /** Years of two digits, or of four from 1000 on. */
-function fits(order: Order): boolean {
+function fits(order: DateOrder): boolean {
   const { year, month, day } = order;
   const isYear = widths[year] === 2 || (widths[year] === 4 && numbers[year]! >= 1000);
   return isYear && widths[month]! <= 2 && widths[day]! <= 2 && isReal(order, numbers);

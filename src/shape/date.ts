@@ -3,7 +3,7 @@ import type { KindSettings } from './kind-settings.ts';
 import type { ByteBlocks, Form } from './token.ts';
 
 /** The numbers that a part of a date may be, and how many digits it has at least. */
-interface Part {
+interface DatePart {
   readonly low: number;
   readonly count: number;
   readonly width: number;
@@ -14,7 +14,7 @@ interface LayoutPlan {
   readonly layout: Layout;
   /** Why the kind refuses them. */
   readonly reason: string | undefined;
-  readonly parts: readonly Part[];
+  readonly parts: readonly DatePart[];
   readonly keptPlace: number | undefined;
   readonly letters: number;
 }
@@ -82,7 +82,7 @@ function planOf(layout: Layout, { keep, suffix }: KindSettings): LayoutPlan {
 }
 
 /** The numbers that the part may be in every order. */
-function drawnPart({ widths, orders }: Layout, place: number, isPadded: boolean): Part {
+function drawnPart({ widths, orders }: Layout, place: number, isPadded: boolean): DatePart {
   let low = 0;
   let high = 9999;
   let width = isPadded ? 2 : 1;

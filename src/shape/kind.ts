@@ -8,8 +8,8 @@ import { normalizerOf } from './normalize.ts';
 import { grow, olderShapeOf, SHAPED_CHARACTERS, shapeOf } from './shape.ts';
 import {
   type ByteBlocks,
+  type DrawBits,
   type Drawn,
-  type Draws,
   drawStem,
   type Form,
   firstAcceptable,
@@ -29,7 +29,7 @@ export interface Kind {
    * @param value as `accept` returned it
    * @throws RangeError for a value that the kind refuses
    */
-  drawToken(value: Value, suffix: string, draws: Draws, from: number): Drawn | undefined;
+  drawToken(value: Value, suffix: string, draws: DrawBits, from: number): Drawn | undefined;
   /** What a masked answer shows of a value. Takes any string. */
   mask(value: string): string;
 }

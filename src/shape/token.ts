@@ -35,7 +35,7 @@ export const DRAWS_A_LENGTH = 8;
 export const MAX_DRAWS = 64;
 
 /** Random bytes of one draw, as blocks. */
-export type Draws = (draw: number, block: number) => string;
+export type DrawBits = (draw: number, block: number) => string;
 
 /** A token and the number of its draw. */
 export interface Drawn {
@@ -44,7 +44,7 @@ export interface Drawn {
 }
 
 /** What decides whether a drawn stem becomes the token. */
-export interface TokenTerms {
+export interface TokenForm {
   /** `_` and the suffix, or nothing. */
   readonly ending: string;
   /** Whether stems grow by one character each DRAWS_A_LENGTH draws. */
@@ -57,7 +57,7 @@ export interface TokenTerms {
 export function drawToken(
   value: Value,
   suffix: string,
-  draws: Draws,
+  draws: DrawBits,
   from: number,
 ): Drawn | undefined {
   const shape = shapeOf(value);
@@ -74,8 +74,8 @@ export function drawToken(
  */
 export function firstAcceptable(
   value: Value,
-  { ending, grows, mayBeCard }: TokenTerms,
-  draws: Draws,
+  { ending, grows, mayBeCard }: TokenForm,
+  draws: DrawBits,
   from: number,
   stemOf: (extra: number, blocks: ByteBlocks) => string,
 ): Drawn | undefined {

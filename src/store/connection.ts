@@ -167,7 +167,7 @@ const AND_TIMELINE = `case when not pg_catalog.pg_is_in_recovery()
 const TIMELINE_DIGITS = 8;
 
 /** @throws ReadOnlyServer on a standby */
-export async function demandPrimary(query: Query, refused: Refused): Promise<Session> {
+export async function requirePrimary(query: Query, refused: Refused): Promise<Session> {
   const text = refused.timeline ? DEMAND_PRIMARY : `${DEMAND_PRIMARY}, ${AND_TIMELINE}`;
   try {
     const { mark, wal_file: walFile } = (await query(text)).rows[0]!;
@@ -175,7 +175,7 @@ export async function demandPrimary(query: Query, refused: Refused): Promise<Ses
   } catch (error) {
     if (error instanceof Unavailable || refused.timeline) throw error;
     refused.timeline = true;
-    return demandPrimary(query, refused);
+    return requirePrimary(query, refused);
   }
 }
 

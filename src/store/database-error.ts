@@ -105,14 +105,14 @@ const RETRY_PAUSE_MS = 25;
  * Long enough for a promotion under way, short enough to tell callers soon that the vault is
  * read-only.
  */
-const READ_ONLY_PATIENCE_MS = 500;
+const READ_ONLY_TIMEOUT_MS = 500;
 
 /**
  * Tries again while the database is unavailable and the deadline allows. `attempt` must be
  * idempotent.
  */
 export async function retried<T>(deadlineMs: number, attempt: () => Promise<T>): Promise<T> {
-  const readOnlyDeadlineMs = performance.now() + READ_ONLY_PATIENCE_MS;
+  const readOnlyDeadlineMs = performance.now() + READ_ONLY_TIMEOUT_MS;
   for (let pauseMs = RETRY_PAUSE_MS; ; pauseMs *= 2) {
     try {
       return await attempt();

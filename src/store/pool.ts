@@ -9,7 +9,6 @@ import {
   BEGIN_PINNED,
   cancelStatement,
   connect,
-  demandPrimary,
   destroy,
   ignore,
   isDoubtful,
@@ -17,6 +16,7 @@ import {
   type Query,
   type QueryResult,
   type Refused,
+  requirePrimary,
   type Session,
 } from './connection.ts';
 import { databaseError, ReadOnlyServer } from './database-error.ts';
@@ -58,8 +58,8 @@ export class Pool {
   #located: Promise<pg.Pool> | undefined;
   #sessions = new WeakMap<pg.PoolClient, Session>();
   #refused: Refused = { settings: false, timeline: false };
-  #lastLook = 0;
-  #lookInUse = 0;
+  #lastPoll = 0;
+  #pollInUse = 0;
   #hasEnded = false;
 
   constructor(options: PoolOptions) {
@@ -168,8 +168,8 @@ export class Pool {
   }
 
   async #sessionOf(query: Query): Promise<Session> {
-    const session = await demandPrimary(query, this.#refused);
-    this.#timeline.demand(session.timeline, 'The server of DATABASE_URL');
+    const session = await requirePrimary(query, this.#refused);
+    this.#timeline.require(session.timeline, 'The server of DATABASE_URL');
     return this.#isEmbedded() ? { ...session, isPinned: true } : session;
   }
 
@@ -208,11 +208,11 @@ export class Pool {
   }
 
   async #locate(): Promise<pg.Pool> {
-    const look = ++this.#lastLook;
+    const look = ++this.#lastPoll;
     const address = await this.#options.locate();
     // A look-up that began later has newer facts.
-    if (look < this.#lookInUse && this.#connections !== undefined) return this.#connections;
-    this.#lookInUse = look;
+    if (look < this.#pollInUse && this.#connections !== undefined) return this.#connections;
+    this.#pollInUse = look;
     if (this.#connections === undefined || !isDeepStrictEqual(address, this.#address)) {
       // Connections to the old address end when their statements end.
       this.#connections?.end().catch(ignore);

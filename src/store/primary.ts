@@ -35,7 +35,7 @@ export class Timeline {
    * @param where the server, in words for the operator
    * @throws OldPrimary
    */
-  demand(timeline: number, where: string): void {
+  require(timeline: number, where: string): void {
     this.see(timeline);
     if (this.isOld(timeline)) throw new OldPrimary(where, timeline, Atomics.load(this.#highest, 0));
   }
@@ -87,7 +87,7 @@ export class PrimaryFinder {
         Number(b.host === this.#last) - Number(a.host === this.#last),
     );
     if (best === undefined) throw noPrimary(results);
-    this.#timeline.demand(best.timeline, best.host.name);
+    this.#timeline.require(best.timeline, best.host.name);
     this.#last = best.host;
     return best.host;
   }

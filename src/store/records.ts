@@ -1,6 +1,6 @@
 import { Batcher } from '../batcher.ts';
 import { Unavailable } from '../errors.ts';
-import { COMMAND_PATIENCE_MS } from '../timeouts.ts';
+import { COMMAND_TIMEOUT_MS } from '../timeouts.ts';
 import type { InsertOutcome, SealedRecord, TokenFingerprint, ValueFingerprint } from '../types.ts';
 import { bytesOfBytea, uuidArray } from './bytea-array.ts';
 import { retried } from './database-error.ts';
@@ -26,7 +26,7 @@ import {
 
 interface RecordsOptions {
   /** Of calls without a deadline. */
-  readonly patienceMs?: number;
+  readonly timeoutMs?: number;
   readonly onBatch?: (statement: 'insert' | 'find', records: number) => void;
 }
 
@@ -45,7 +45,7 @@ const MAX_BATCH_RECORDS = 1_000;
 /** Sealed bytes. The driver holds the text of a batch, twice as long, and its bytes at once. */
 const MAX_BATCH_BYTES = 2_097_152;
 const MAX_WAITING_RECORDS = 100_000;
-const LANES = 2;
+const SLOTS = 2;
 /** The database writes this many while the next ones are sealed: 32 requests of three values. */
 const EAGER_RECORDS = 96;
 
@@ -55,7 +55,7 @@ const EAGER_RECORDS = 96;
  */
 export class RecordStore {
   readonly #pool: Pool;
-  readonly #patienceMs: number;
+  readonly #timeoutMs: number;
   readonly #inserts: Batcher<NewRecord, InsertOutcome>;
   readonly #finds: Batcher<TokenFingerprint, SealedRecord | null | undefined>;
   readonly #sizes: Batcher<TokenFingerprint, number | null | undefined>;
@@ -64,29 +64,29 @@ export class RecordStore {
   /** As of the last insert. */
   #hasStandby = false;
 
-  constructor(pool: Pool, { patienceMs = COMMAND_PATIENCE_MS, onBatch }: RecordsOptions = {}) {
+  constructor(pool: Pool, { timeoutMs = COMMAND_TIMEOUT_MS, onBatch }: RecordsOptions = {}) {
     this.#pool = pool;
-    this.#patienceMs = patienceMs;
+    this.#timeoutMs = timeoutMs;
     const batched = <Item, Result>(
       statement: 'insert' | 'find',
       run: (items: readonly Item[], deadlineMs: number) => Promise<Result[]>,
     ) =>
       new Batcher<Item, Result>({
-        lanes: LANES,
+        lanes: SLOTS,
         eagerItems: EAGER_RECORDS,
         maxBatchItems: MAX_BATCH_RECORDS,
         maxBatchBytes: MAX_BATCH_BYTES,
         maxWaitingItems: MAX_WAITING_RECORDS,
-        patienceMs,
+        timeoutMs,
         onBatch: (records) => onBatch?.(statement, records),
         run: (items, deadlineMs) => retried(deadlineMs, () => run(items, deadlineMs)),
       });
     this.#inserts = batched('insert', (records, deadlineMs) => this.#insert(records, deadlineMs));
     this.#finds = batched('find', (tokens, deadlineMs) =>
-      this.#look(FIND, tokens, (row) => (hasValue(row) ? recordOf(row) : null), deadlineMs),
+      this.#read(FIND, tokens, (row) => (hasValue(row) ? recordOf(row) : null), deadlineMs),
     );
     this.#sizes = batched('find', (tokens, deadlineMs) =>
-      this.#look(SIZES, tokens, (_, { bytes }) => Number(bytes) || null, deadlineMs),
+      this.#read(SIZES, tokens, (_, { bytes }) => Number(bytes) || null, deadlineMs),
     );
     this.#durableFinds = batched('find', async (tokens, deadlineMs) => {
       const rows = tokens.map((token) => ({ token_fingerprint: token }));
@@ -253,13 +253,13 @@ export class RecordStore {
    */
   mend(
     replacements: readonly Replacement[],
-    deadlineMs = performance.now() + this.#patienceMs,
+    deadlineMs = performance.now() + this.#timeoutMs,
   ): Promise<number> {
     return retried(deadlineMs, () => replace(this.#pool.queryUntil(deadlineMs), replacements));
   }
 
   /** @param resultOf what a row stands for; null: removed or expired */
-  async #look<Result>(
+  async #read<Result>(
     text: string,
     fingerprints: readonly TokenFingerprint[],
     resultOf: (bytes: Buffer, row: QueryResult['rows'][number]) => Result | null,

@@ -7,7 +7,7 @@ import type { Pool, Query } from './pool.ts';
 import { hasCitus } from './schema.ts';
 
 /** The columns of each right. */
-interface Rights {
+interface DatabaseRights {
   readonly select?: readonly string[] | 'all';
   readonly insert?: readonly string[];
   readonly update?: readonly string[];
@@ -18,7 +18,7 @@ interface Rights {
  * expired ones, and deletes nothing. It notes when API keys were used and which policies are
  * durable. Commands, which run as the owner, make clients, API keys and keys.
  */
-const SERVICE_RIGHTS: ReadonlyMap<string, Rights> = new Map([
+const SERVICE_RIGHTS: ReadonlyMap<string, DatabaseRights> = new Map([
   [
     'records',
     {
@@ -35,7 +35,7 @@ const SERVICE_RIGHTS: ReadonlyMap<string, Rights> = new Map([
  * versions of the policy and keys, and forgets records; it deletes no row. It reads wrapped keys,
  * because rotate unwraps them first, and no digest of an API key.
  */
-const ADMIN_RIGHTS: ReadonlyMap<string, Rights> = new Map([
+const ADMIN_RIGHTS: ReadonlyMap<string, DatabaseRights> = new Map([
   ['records', { select: 'all', ...SERVICE_RIGHTS.get('records') }],
   [
     'clients',
@@ -118,7 +118,7 @@ function grants(to: string, purpose: RolePurpose, isCitus: boolean): string[] {
   ];
   for (const [table, rights] of isService ? SERVICE_RIGHTS : ADMIN_RIGHTS) {
     // Citus has no column rights.
-    const list = Object.entries(rights as Required<Rights>).map(([right, columns]) =>
+    const list = Object.entries(rights as Required<DatabaseRights>).map(([right, columns]) =>
       isCitus || columns === 'all' ? right : `${right} (${columns.join(', ')})`,
     );
     statements.push(`grant ${list.join(', ')} on standin.${table} to ${to}`);

@@ -159,7 +159,7 @@ const LOCAL_TABLES = `select relname as name
   order by relname`;
 
 /** Citus copies the rows that exist. For a large vault this takes hours. */
-const COPY_PATIENCE_MS = 86_400_000;
+const COPY_TIMEOUT_MS = 86_400_000;
 
 /**
  * Distributes the vault over the nodes of a Citus database. Without Citus it does nothing. Returns
@@ -172,7 +172,7 @@ export async function distribute(pool: Pool, deadlineMs: number): Promise<string
   if ((await localTables(query)).length === 0) return [];
   return allowedOr(
     'The database has Citus, but the vault is not distributed yet, and this user may not distribute it. Run standin migrate as the owner of its tables.',
-    pool.transaction(performance.now() + COPY_PATIENCE_MS, distributeAll),
+    pool.transaction(performance.now() + COPY_TIMEOUT_MS, distributeAll),
   );
 }
 

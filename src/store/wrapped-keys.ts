@@ -65,7 +65,7 @@ const WRITERS = `select virtualtransaction as id, pid from pg_locks
     and mode = 'RowExclusiveLock'`;
 const WRITERS_PAUSE_MS = 20;
 /** For the last query, which may start just before the time is up. */
-const LOCKS_PATIENCE_MS = 5_000;
+const LOCKS_TIMEOUT_MS = 5_000;
 
 /** The wrapped keys of the vault, and the settings fixed at its creation. */
 export class WrappedKeyStore {
@@ -115,13 +115,13 @@ export class WrappedKeyStore {
 
   /**
    * Resolves when every transaction that could write records at the call has ended.
-   * @returns the transactions left after `patienceMs`: the process id of a backend, or `prepared`
+   * @returns the transactions left after `timeoutMs`: the process id of a backend, or `prepared`
    */
-  async writersGone(patienceMs: number): Promise<readonly string[]> {
-    const giveUpMs = performance.now() + patienceMs;
+  async writersGone(timeoutMs: number): Promise<readonly string[]> {
+    const giveUpMs = performance.now() + timeoutMs;
     let first: ReadonlySet<string> | undefined;
     for (;;) {
-      const { rows } = await this.#pool.query(WRITERS, [], giveUpMs + LOCKS_PATIENCE_MS);
+      const { rows } = await this.#pool.query(WRITERS, [], giveUpMs + LOCKS_TIMEOUT_MS);
       first ??= new Set(rows.map((row) => row.id!));
       const left = rows.filter((row) => first!.has(row.id!));
       if (left.length === 0 || performance.now() > giveUpMs)

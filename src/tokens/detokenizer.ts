@@ -3,7 +3,7 @@ import { NONCE_BYTES, TAG_BYTES } from '../crypto/primitives.ts';
 import { spaceBytes } from '../crypto/scope.ts';
 import { InternalError } from '../errors.ts';
 import type { RecordStore } from '../store/records.ts';
-import { REQUEST_PATIENCE_MS } from '../timeouts.ts';
+import { VAULT_TIMEOUT_MS } from '../timeouts.ts';
 import {
   DEFAULT_SPACE,
   type SealedRecord,
@@ -53,7 +53,7 @@ export class Detokenizer {
   async detokenize(
     tokens: readonly Token[],
     bytes = 0,
-    deadlineMs = performance.now() + REQUEST_PATIENCE_MS,
+    deadlineMs = performance.now() + VAULT_TIMEOUT_MS,
     visibility = FULL,
   ): Promise<readonly (Value | null | undefined)[]> {
     const fingerprints = this.#fingerprints(tokens, visibility.space);

@@ -4,7 +4,7 @@ import { PolicyRules } from '../policy/rules.ts';
 import { defaultKind, type Kind, kindOf, OLDER_TEXT } from '../shape/kind.ts';
 import type { KindSettings } from '../shape/kind-settings.ts';
 import { normalizerOf } from '../shape/normalize.ts';
-import type { Drawn, Draws } from '../shape/token.ts';
+import type { DrawBits, Drawn } from '../shape/token.ts';
 import type { PolicyStore, PolicyVersion, StoredPolicy } from '../store/policies.ts';
 import { commandDeadline } from '../timeouts.ts';
 import { DEFAULT_KIND, type Token, type Value } from '../types.ts';
@@ -113,7 +113,7 @@ export class EveryKind {
   *draws(
     name: string,
     value: Value,
-    draws: Draws,
+    draws: DrawBits,
     isMatch: (token: Token) => boolean,
   ): Generator<{ readonly kind: Kind; readonly drawn: Drawn }> {
     for (const kind of this.#of(name).kinds.values()) {

@@ -4,7 +4,7 @@ import type { WriteGuards } from './write-guards.ts';
 type Guards = Pick<WriteGuards, 'canSeal' | 'hasSpace'>;
 
 /** Leaves time to answer an orchestrator within 1.5 s. */
-const PROBE_PATIENCE_MS = 1_000;
+const PROBE_TIMEOUT_MS = 1_000;
 /**
  * Probes within this time share one answer. /health needs no API key, so it must not load the
  * database.
@@ -27,7 +27,7 @@ export class Health {
   }
 
   /** `isDatabaseWell`: the database answers and has space. */
-  async look(): Promise<{ readonly isDatabaseWell: boolean; readonly isAble: boolean }> {
+  async read(): Promise<{ readonly isDatabaseWell: boolean; readonly isAble: boolean }> {
     const isUp = await this.isDatabaseUp();
     const isDatabaseWell = isUp && this.#guards?.hasSpace() !== false;
     return { isDatabaseWell, isAble: isDatabaseWell && this.#guards?.canSeal() !== false };
@@ -39,7 +39,7 @@ export class Health {
   }
 
   async #ask(): Promise<boolean> {
-    const isUp = await this.#pool.ping(performance.now() + PROBE_PATIENCE_MS).then(
+    const isUp = await this.#pool.ping(performance.now() + PROBE_TIMEOUT_MS).then(
       () => true,
       () => false,
     );

@@ -1,12 +1,12 @@
-import type { TokenTerms } from '../client-settings.ts';
-import type { Draws, Keyring, OpenedAlias } from '../crypto/keyring.ts';
+import type { TokenOptions } from '../client-settings.ts';
+import type { DrawSource, Keyring, OpenedAlias } from '../crypto/keyring.ts';
 import type { Scope } from '../crypto/scope.ts';
 import { InternalError, Unavailable } from '../errors.ts';
 import type { Kind } from '../shape/kind.ts';
 import { drawToken } from '../shape/token.ts';
 import type { NewRecord, StoredRecord } from '../store/record-sql.ts';
 import { outcomeOf, type RecordStore } from '../store/records.ts';
-import { REQUEST_PATIENCE_MS, statementDeadline } from '../timeouts.ts';
+import { statementDeadline, VAULT_TIMEOUT_MS } from '../timeouts.ts';
 import type {
   FreshRecord,
   InsertOutcome,
@@ -20,7 +20,7 @@ import { versionsOf } from './detokenizer.ts';
 import { RecentlyOpened, RecentlyStored } from './recently-stored.ts';
 
 /** How tokens are made of values. Without a kind: as without a policy. */
-export interface ValueTerms extends TokenTerms {
+export interface ValueOptions extends TokenOptions {
   readonly kind?: Kind;
   readonly scope?: Scope | undefined;
 }
@@ -28,8 +28,8 @@ export interface ValueTerms extends TokenTerms {
 /** A value with the token drawn for it. */
 interface Draft {
   readonly value: Value;
-  readonly terms: ValueTerms;
-  readonly source: Draws;
+  readonly terms: ValueOptions;
+  readonly source: DrawSource;
   readonly draw: number;
   readonly token: Token;
   readonly token_fingerprint: TokenFingerprint;
@@ -44,7 +44,7 @@ type Held = 'value' | 'damaged' | OpenedAlias;
  * The next step for a draft: nothing, draw another token, store it again, or take the token of an
  * alias.
  */
-type Step = 'done' | 'draw' | 'store' | OpenedAlias;
+type DraftStep = 'done' | 'draw' | 'store' | OpenedAlias;
 
 /** Replaces values with tokens. */
 export class Tokenizer {
@@ -81,8 +81,8 @@ export class Tokenizer {
    */
   async tokenize(
     values: readonly Value[],
-    terms: ValueTerms | readonly ValueTerms[],
-    deadlineMs = performance.now() + REQUEST_PATIENCE_MS,
+    terms: ValueOptions | readonly ValueOptions[],
+    deadlineMs = performance.now() + VAULT_TIMEOUT_MS,
   ): Promise<readonly Token[]> {
     const drafts = this.#drafts(values, terms);
     let pending = drafts.map((_, i) => i);
@@ -107,7 +107,7 @@ export class Tokenizer {
    */
   async lookup(
     values: readonly Value[],
-    terms: ValueTerms | readonly ValueTerms[],
+    terms: ValueOptions | readonly ValueOptions[],
     deadlineMs: number,
   ): Promise<readonly (Token | null)[]> {
     const found: (Token | null)[] = values.map(() => null);
@@ -137,7 +137,7 @@ export class Tokenizer {
     draft: Draft,
     { record, leftS }: StoredRecord,
     deadlineMs: number,
-  ): Promise<Step | undefined> {
+  ): Promise<DraftStep | undefined> {
     // The token of another value: this value may have a later draw.
     if (record.value_fingerprint !== draft.source.value_fingerprint) return 'draw';
     if (!((leftS ?? 1) > 0)) return undefined;
@@ -178,7 +178,7 @@ export class Tokenizer {
     drafts: readonly Draft[],
     outcomes: readonly InsertOutcome[],
     deadlineMs: number,
-  ): Promise<readonly Step[]> {
+  ): Promise<readonly DraftStep[]> {
     const unproved = outcomes.filter((one) => typeof one === 'object' && !this.#opensStill(one));
     if (unproved.length === 0) return outcomes.map((outcome) => stepOf(outcome, 'value'));
     const versions = versionsOf(unproved as SealedRecord[]);
@@ -222,7 +222,7 @@ export class Tokenizer {
     const mended = await this.#records.mend(replacements, statementDeadline(deadlineMs));
     this.#onDamaged(mended);
     // Another process replaced it first, or the key version was retired and there is a newer one.
-    if (mended < dead.length) await this.#keys.lookAgain(deadlineMs);
+    if (mended < dead.length) await this.#keys.refresh(deadlineMs);
   }
 
   #seal(draft: Draft): FreshRecord {
@@ -232,7 +232,7 @@ export class Tokenizer {
     return this.#keyring.seal(value, tokenFingerprint, valueFingerprint, terms.scope, imported);
   }
 
-  #drafts(values: readonly Value[], asked: ValueTerms | readonly ValueTerms[]): Draft[] {
+  #drafts(values: readonly Value[], asked: ValueOptions | readonly ValueOptions[]): Draft[] {
     return values.map((value, i) => {
       const terms = 'token_mode' in asked ? asked : asked[i]!;
       const isRandom = terms.token_mode === 'random';
@@ -243,7 +243,7 @@ export class Tokenizer {
     });
   }
 
-  #next(draft: Draft, step: Step): Draft {
+  #next(draft: Draft, step: DraftStep): Draft {
     const { value, terms, source, draw } = draft;
     if (step === 'draw') return this.#draft(value, terms, source, draw + 1);
     return typeof step === 'object' ? this.#imported(draft, step.alias) : draft;
@@ -257,7 +257,7 @@ export class Tokenizer {
   }
 
   /** @param from the first draw to try; earlier draws belong to other values */
-  #draft(value: Value, terms: ValueTerms, source: Draws, from: number): Draft {
+  #draft(value: Value, terms: ValueOptions, source: DrawSource, from: number): Draft {
     const { kind, scope } = terms;
     const drawn = kind
       ? kind.drawToken(value, this.#suffix, source.draws, from)
@@ -268,12 +268,12 @@ export class Tokenizer {
   }
 }
 
-function leased(record: FreshRecord, { time_to_live_s: timeToLiveS }: ValueTerms): NewRecord {
+function leased(record: FreshRecord, { time_to_live_s: timeToLiveS }: ValueOptions): NewRecord {
   return timeToLiveS === null ? record : { ...record, time_to_live_s: timeToLiveS };
 }
 
 /** @param held in a stored record; a replaced record is stored, and so checked, again */
-function stepOf(outcome: InsertOutcome, held: Held): Step {
+function stepOf(outcome: InsertOutcome, held: Held): DraftStep {
   if (outcome === 'collision') return 'draw';
   if (outcome === 'key_retired' || held === 'damaged') return 'store';
   return held === 'value' ? 'done' : held;

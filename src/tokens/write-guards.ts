@@ -15,7 +15,7 @@ const REFRESH_INTERVAL_MS = 2_000;
 const REFRESH_TIMEOUT_MS = 4_000;
 const DISK_FULL = '53100';
 const PROBE_INTERVAL_MS = 1_000;
-const PROBE_PATIENCE_MS = 4_000;
+const PROBE_TIMEOUT_MS = 4_000;
 /** More than one page of the table. */
 const PROBE_BYTES = 65_536;
 
@@ -121,7 +121,7 @@ export class WriteGuards implements Writes {
   async #probe(): Promise<void> {
     const { pool, keys } = this.#options;
     const bytes = Buffer.from(randomHex(PROBE_BYTES), 'hex');
-    const deadlineMs = performance.now() + PROBE_PATIENCE_MS;
+    const deadlineMs = performance.now() + PROBE_TIMEOUT_MS;
     try {
       await tryToGrow(pool, bytes, keys.primaryVersion, deadlineMs);
       this.#setSpace(true);

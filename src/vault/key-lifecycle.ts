@@ -14,16 +14,16 @@ import { SEAL_LEASE_MS } from './leased-keyring.ts';
 import { primaryVersionOf, unwrap, wrap } from './open-keys.ts';
 import { openPool } from './pools.ts';
 import type { Vault } from './vault.ts';
-import { demandVault } from './vault-place.ts';
+import { requireVault } from './vault-place.ts';
 
 /** The column `key_version` is a smallint. */
 const MAX_VERSION = 32_767;
 /** Twice the longest time for which a process seals without reading the keyring. */
 export const MIN_PRIMARY_AGE_S = (2 * SEAL_LEASE_MS) / 1000;
 /** Writes of the service end within 5 s; those of `keyring reseal` end soon after. */
-const WRITERS_PATIENCE_MS = 30_000;
+const WRITERS_TIMEOUT_MS = 30_000;
 /** A scan of a billion records takes minutes. */
-const SCAN_PATIENCE_MS = 3_600_000;
+const SCAN_TIMEOUT_MS = 3_600_000;
 
 /**
  * Adds a DEK version and makes it the primary. Concurrent calls each add one.
@@ -62,20 +62,20 @@ export async function retireKey(
   store: WrappedKeyStore,
   version: number,
   minPrimaryAgeS = MIN_PRIMARY_AGE_S,
-  writersPatienceMs = WRITERS_PATIENCE_MS,
+  writersTimeoutMs = WRITERS_TIMEOUT_MS,
 ): Promise<Durable<{ readonly version: number }>> {
   // Durably, because "there is no such version" says that an uncertain run has removed it.
   refusePrimaryVersion(await store.listDurable(commandDeadline()), version);
   // Counted before the close, and before the lock, which would block a reseal.
-  const needed = await store.countRecords(version, performance.now() + SCAN_PATIENCE_MS);
+  const needed = await store.countRecords(version, performance.now() + SCAN_TIMEOUT_MS);
   refuseNeeded(version, needed, 'nothing was changed');
   await store.locked(commandDeadline(), async (locked) => {
     refusePrimaryVersion(locked.keys, version);
     await refuseEarly(locked, version, minPrimaryAgeS);
     await locked.close(version);
   });
-  refuseWriters(version, await store.writersGone(writersPatienceMs));
-  return store.locked(performance.now() + SCAN_PATIENCE_MS, async (locked) => {
+  refuseWriters(version, await store.writersGone(writersTimeoutMs));
+  return store.locked(performance.now() + SCAN_TIMEOUT_MS, async (locked) => {
     refusePrimaryVersion(locked.keys, version);
     refuseNeeded(version, await locked.countRecords(version), STAYS_CLOSED);
     await locked.remove(version);
@@ -141,7 +141,7 @@ export async function rewrapKeys(
   options: VaultOptions,
   next: KekSettings,
 ): Promise<Durable<Rewrapped>> {
-  await demandVault(options);
+  await requireVault(options);
   const target = kekSourceOf({ ...options, kek: next });
   const kek = kekOf(await target.read());
   const current = kekSourceOf(options);

@@ -4,7 +4,7 @@ import { InternalError, type InternalReason, OperatorError, Unavailable } from '
 import type { KekSource } from '../kek/source.ts';
 import { Refresher, whenItChanges } from '../refresher.ts';
 import type { WrappedKeyStore } from '../store/wrapped-keys.ts';
-import { monotonicMs, STANDBY_PATIENCE_MS } from '../timeouts.ts';
+import { monotonicMs, STANDBY_TIMEOUT_MS } from '../timeouts.ts';
 import type { WrappedKey } from '../types.ts';
 import { type OpenedKey, primaryVersionOf, unwrap } from './open-keys.ts';
 
@@ -155,7 +155,7 @@ export class KeyringFollower {
     const deks = ofDeks(await this.#store.list(deadlineMs));
     if (this.#latest.isDurable && this.#changed(deks).length === 0) return { deks };
     try {
-      const byMs = performance.now() + STANDBY_PATIENCE_MS;
+      const byMs = performance.now() + STANDBY_TIMEOUT_MS;
       return { deks: ofDeks(await this.#store.listDurable(byMs)) };
     } catch (problem) {
       if (problem instanceof Unavailable) return { deks, problem };

@@ -13,12 +13,12 @@ import type { KeySnapshot } from './keyring-follower.ts';
 export const SEAL_LEASE_MS = 30_000;
 
 /** The longest wait for newer keys before a seal, within the deadline of the request. */
-const SEAL_PATIENCE_MS = 1_000;
+const SEAL_TIMEOUT_MS = 1_000;
 
 /** The keyring of a vault thread, which asks for newer keys when it needs them. */
 export class LeasedKeyring {
   readonly keyring: Keyring;
-  readonly #demand: () => void;
+  readonly #refreshNow: () => void;
   #asOfMs: number;
   #isDurable: boolean;
   #failure: InternalReason | undefined;
@@ -27,7 +27,7 @@ export class LeasedKeyring {
   /** @param demand requests a new read of the keyring; its result comes through `take` */
   constructor(snapshot: KeySnapshot, demand: () => void) {
     this.keyring = new Keyring(snapshot.keys);
-    this.#demand = demand;
+    this.#refreshNow = demand;
     this.#asOfMs = snapshot.asOfMs;
     this.#isDurable = snapshot.isDurable;
   }
@@ -52,7 +52,7 @@ export class LeasedKeyring {
    */
   async readyToSeal(deadlineMs = Infinity): Promise<void> {
     if (this.isLeased()) return;
-    if (!(await this.lookAgain(deadlineMs)) || !this.#isDurable)
+    if (!(await this.refresh(deadlineMs)) || !this.#isDurable)
       throw new InternalError(this.#failure ?? 'key_missing');
   }
 
@@ -63,13 +63,13 @@ export class LeasedKeyring {
    */
   async readyToSealAfter(keyId: string, deadlineMs = Infinity): Promise<void> {
     if (this.keyring.primaryId !== keyId) return;
-    await this.lookAgain(deadlineMs);
+    await this.refresh(deadlineMs);
     if (this.keyring.primaryId === keyId) throw new InternalError(this.#failure ?? 'key_missing');
   }
 
   /** Whether the keyring could be read within a second. */
-  lookAgain(deadlineMs = Infinity): Promise<boolean> {
-    return this.#renewed(Math.min(performance.now() + SEAL_PATIENCE_MS, deadlineMs));
+  refresh(deadlineMs = Infinity): Promise<boolean> {
+    return this.#renewed(Math.min(performance.now() + SEAL_TIMEOUT_MS, deadlineMs));
   }
 
   /**
@@ -84,7 +84,7 @@ export class LeasedKeyring {
   /** Whether the whole keyring was read after this call. */
   async #renewed(deadlineMs: number): Promise<boolean> {
     const askedAtMs = monotonicMs();
-    this.#demand();
+    this.#refreshNow();
     while (this.#asOfMs < askedAtMs) {
       const leftMs = deadlineMs - performance.now();
       if (leftMs <= 0) return false;
@@ -93,9 +93,9 @@ export class LeasedKeyring {
     return true;
   }
 
-  #nextSnapshot(patienceMs: number): Promise<void> {
+  #nextSnapshot(timeoutMs: number): Promise<void> {
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, patienceMs);
+      const timer = setTimeout(resolve, timeoutMs);
       this.#waiting.push(() => {
         clearTimeout(timer);
         resolve();

@@ -7,14 +7,14 @@ import { schemaVersion } from '../store/schema.ts';
 import { commandDeadline } from '../timeouts.ts';
 import { openPool } from './pools.ts';
 
-type Place = Pick<VaultOptions, 'databaseUrl' | 'dataDir'>;
+type DatabasePlace = Pick<VaultOptions, 'databaseUrl' | 'dataDir'>;
 
 /**
  * For commands that must not make a vault. Changes nothing.
  * @throws OperatorError that says where it looked, when there is no vault
  */
-export async function demandVault(options: Place): Promise<void> {
-  demandFolder(options);
+export async function requireVault(options: DatabasePlace): Promise<void> {
+  requireFolder(options);
   const pool = openPool(options);
   try {
     if ((await schemaVersion(pool, commandDeadline())) === 0) throw noVault(options);
@@ -24,12 +24,12 @@ export async function demandVault(options: Place): Promise<void> {
 }
 
 /** The part of `demandVault` that needs no database: opening an embedded one would make it. */
-export function demandFolder(options: Place): void {
+export function requireFolder(options: DatabasePlace): void {
   const { databaseUrl, dataDir } = options;
   if (databaseUrl === undefined && !hasDatabase(resolve(dataDir))) throw noVault(options);
 }
 
-export function noVault({ databaseUrl, dataDir }: Place): OperatorError {
+export function noVault({ databaseUrl, dataDir }: DatabasePlace): OperatorError {
   const make = 'To make a vault, run: standin serve, or standin migrate';
   if (databaseUrl === undefined) {
     const full = resolve(dataDir);

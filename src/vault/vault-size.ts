@@ -1,6 +1,6 @@
 import type { Pool } from '../store/pool.ts';
 import { countRecords, recordsBytes } from '../store/record-counts.ts';
-import { REQUEST_PATIENCE_MS } from '../timeouts.ts';
+import { VAULT_TIMEOUT_MS } from '../timeouts.ts';
 
 /** First interval between growth points. */
 const FIRST_INTERVAL_MS = 10_000;
@@ -72,7 +72,7 @@ export class VaultSizes {
 
   async #ask(): Promise<VaultSize> {
     const askedAtMs = performance.now();
-    const deadlineMs = askedAtMs + REQUEST_PATIENCE_MS;
+    const deadlineMs = askedAtMs + VAULT_TIMEOUT_MS;
     const [{ records, isExact }, bytes] = await Promise.all([
       countRecords(this.#pool, deadlineMs),
       recordsBytes(this.#pool, deadlineMs).catch(() => null),

@@ -132,7 +132,7 @@ async function bringUp(pool: Pool): Promise<SchemaChanges> {
  * The result of several transactions that were each durable. Waits once more, for what they have in
  * common.
  */
-export async function settled<T>({ pool }: Vault, result: T): Promise<Durable<T>> {
+export async function confirmDurable<T>({ pool }: Vault, result: T): Promise<Durable<T>> {
   return pool.durably(commandDeadline(), async () => result);
 }
 

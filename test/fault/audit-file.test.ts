@@ -25,8 +25,8 @@ afterEach(async () => {
 });
 
 const linesOf = (count: number) => Array.from({ length: count }, (_, i) => `{"line":${i}}\n`);
-const append = (lines: readonly string[], patienceMs = MINUTE_MS) =>
-  file.append(lines, performance.now() + patienceMs);
+const append = (lines: readonly string[], timeoutMs = MINUTE_MS) =>
+  file.append(lines, performance.now() + timeoutMs);
 
 /** Text of the file without links. */
 const plain = (text: string) => text.split('\n').map(withoutLink).join('\n');

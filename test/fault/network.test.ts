@@ -29,7 +29,7 @@ const LONG_DROPS = times(1, 3);
 const DELAYED_TOKENS = times(3_000, 50_000);
 const RESETS = times(1_000, 5_000);
 /** After this a statement is given up, and its connection with it. */
-const PATIENCE_MS = 4_000;
+const TIMEOUT_MS = 4_000;
 
 describe.skipIf(postgresBin === undefined || !isLinux)('the network to PostgreSQL', () => {
   test(
@@ -95,10 +95,10 @@ describe.skipIf(postgresBin === undefined || !isLinux)('the network to PostgreSQ
       const { proxy, service } = scene;
       const writers = newWriters(scene, {});
       await writers.progress(1_000);
-      proxy.lateAfterMs = PATIENCE_MS + SLACK_MS;
+      proxy.lateAfterMs = TIMEOUT_MS + SLACK_MS;
       // Most a little, so that statements overtake each other; some up to three time-outs.
       proxy.delayMs = () =>
-        random.below(200) === 0 ? random.below(3 * PATIENCE_MS) : random.below(10);
+        random.below(200) === 0 ? random.below(3 * TIMEOUT_MS) : random.below(10);
       const goal = writers.restored + DELAYED_TOKENS;
       await until(
         () => (writers.restored >= goal && proxy.late > 0) || writers.wrong.length > 0,

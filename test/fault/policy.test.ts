@@ -45,9 +45,9 @@ async function seen(node: Service, { support, token }: Ruled): Promise<string | 
   return status === 200 ? body.data.a : status;
 }
 
-async function untilSeen(pair: Ruled, what: string | number, patienceMs?: number) {
+async function untilSeen(pair: Ruled, what: string | number, timeoutMs?: number) {
   for (const node of pair.nodes)
-    await until(async () => (await seen(node, pair)) === what, `to see ${what}`, patienceMs);
+    await until(async () => (await seen(node, pair)) === what, `to see ${what}`, timeoutMs);
 }
 
 async function caughtUp({ primary, standby }: Pair): Promise<void> {

@@ -125,8 +125,8 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     const [method, sent] = path === POLICY ? ['GET', undefined] : ['POST', body];
     return send(on, path, sent, { authorization: `Bearer ${apiKey}` }, method);
   };
-  const raw = async (request: string, patienceMs?: number) => {
-    const [answer] = parseAnswers(await rawExchange(service, request, patienceMs, patienceMs));
+  const raw = async (request: string, timeoutMs?: number) => {
+    const [answer] = parseAnswers(await rawExchange(service, request, timeoutMs, timeoutMs));
     return answer!;
   };
   const first = (path: string) =>

@@ -48,7 +48,7 @@ async function restore(character: string, count: number): Promise<string> {
 }
 
 /** Sends a byte a second on each connection, and lets all it gets pile up; until all are closed. */
-async function dribble(sockets: Socket[], bytes: string, patienceMs: number): Promise<string[]> {
+async function dribble(sockets: Socket[], bytes: string, timeoutMs: number): Promise<string[]> {
   const received = sockets.map(() => '');
   let closed = 0;
   sockets.forEach((socket, i) => {
@@ -63,7 +63,7 @@ async function dribble(sockets: Socket[], bytes: string, patienceMs: number): Pr
     for (const socket of sockets) if (socket.writable) socket.write(bytes[sent]!);
     sent++;
   }, 1_000);
-  await until(() => closed === sockets.length, 'all connections closed', patienceMs);
+  await until(() => closed === sockets.length, 'all connections closed', timeoutMs);
   clearInterval(timer);
   return received;
 }

@@ -62,7 +62,7 @@ in environmentOfKek by kek/command
 limits/client-limits.ts
 
 guess-told-unpaid: A response with gaps leaves only if the budget pays all that it tells.
-in settle by http/what-callers-learn: 25 by 25
+in charge by http/what-callers-learn: 25 by 25
 - || left < 0
 
 ops/admin/access.ts
@@ -108,7 +108,7 @@ policy/policy-follower.ts
 
 policy-not-durable: A policy that a failover loses is not in force.
 in #newestDurable by postgres/policies
-- this.#store.newestDurable(performance.now() + STANDBY_PATIENCE_MS)
+- this.#store.newestDurable(performance.now() + STANDBY_TIMEOUT_MS)
 + (this.#store.newest(deadlineMs) as Promise<Durable<StoredPolicy>>)
 
 policy-same-number: A version of a restored database is read, also with the number of the last.
@@ -131,7 +131,7 @@ in rightIn by unit/policy
 + 'full'
 
 right-of-prototype: A client called constructor has the rights of all others.
-in lineOf by unit/policy
+in entryOf by unit/policy
 - Object.hasOwn(rights, name)
 + name in rights
 
@@ -142,10 +142,10 @@ in mask by policy/service: leaves the policy
 - ?? HIDDEN
 + ?? value
 
-public/answers.ts
+public/responses.ts
 
 rights-late-vault: Rights are judged when the vault has answered.
-in answerSuccess by http/rights: looked the values up
+in respond by http/rights: looked the values up
 - isRight === true || (await isRight)
 + isRight !== undefined
 
@@ -161,15 +161,15 @@ in replaceFields by unit/body
 - = replacements[i];
 + = replacements[fields.length - 1 - i];
 
-public/body/record-walk.ts
+public/body/body-walk.ts
 
 elsewhere-not-refused: A policy that refuses strings elsewhere lets none through.
-in #checkElsewhere by unit/record-walk: refuse names the first
+in #checkElsewhere by unit/body-walk: refuse names the first
 - if (this.#elsewhere === 'refuse')
 + if (this.#elsewhere === 'pass')
 
 elsewhere-not-tokenized: A policy that tokenizes strings elsewhere lets none through.
-in inside by unit/record-walk: tokenize replaces every string
+in inside by unit/body-walk: tokenize replaces every string
 - && this.#elsewhere === 'pass'
 
 public/body/request-data.ts
@@ -213,7 +213,7 @@ public/transport/pipelining.ts
 
 pipelining-budget: Requests sent ahead have bounded memory.
 in #reserve by http/timeouts: nobody reads end their connection
-- this.#unanswered >= maxAhead || !budget.grow(held, bytes)
+- this.#unanswered >= maxAhead || !budget.reserve(held, bytes)
 + this.#unanswered >= Infinity
 
 shape/mask.ts

@@ -80,7 +80,7 @@ in #onPrimary by postgres/pool: another pool has seen
 
 pool-any-server: An older primary is refused.
 in #sessionOf by fault/failover: F33
-- this.#timeline.demand(session.timeline, 'The server of DATABASE_URL');
+- this.#timeline.require(session.timeline, 'The server of DATABASE_URL');
 
 pool-reads-without-wait: "Already" waits for the standby as "done" does.
 in durably by postgres/pool: what durably only reads
@@ -254,7 +254,7 @@ in retireKey by postgres/fences
 
 retire-writers: Retire waits for writes that began before.
 in retireKey by postgres/fences
-- await store.writersGone(writersPatienceMs)
+- await store.writersGone(writersTimeoutMs)
 + []
 
 retire-early: Retire waits until no node seals with the version.

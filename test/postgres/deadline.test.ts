@@ -33,7 +33,7 @@ describe.skipIf(!kinds().includes('server'))('on a server', () => {
     const pool = ownPool(place, 8);
     await migrate(pool, soon());
     await addKeyVersions(pool, 1, 2, 3);
-    const store = () => new RecordStore(pool, { patienceMs: 3_600_000 });
+    const store = () => new RecordStore(pool, { timeoutMs: 3_600_000 });
     const tokenizer = new Tokenizer(store(), testLeasedKeyring(), 'tok', () => {});
     const detokenizer = new Detokenizer(store(), testLeasedKeyring(), () => {});
     const tokenize = (value: string, deadlineMs = performance.now() + 600) =>

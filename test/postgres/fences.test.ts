@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { DEFAULT_SETTINGS } from '../../src/client-settings.ts';
-import { Changed } from '../../src/errors.ts';
+import { StaleVersion } from '../../src/errors.ts';
 import { ClientStore } from '../../src/store/clients.ts';
 import { fingerprintOf, hexOf, readPage, replaceWalked } from '../../src/store/record-walk.ts';
 import { RecordStore } from '../../src/store/records.ts';
@@ -240,7 +240,7 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     await clients.insert(id, { ...DEFAULT_SETTINGS, name: 'two' }, false, soon());
     const change = (rate: number) =>
       clients.update(id, { rate_limit: rate }, soon(), (client) => {
-        if (client.rate_limit !== null) throw new Changed('it has a limit');
+        if (client.rate_limit !== null) throw new StaleVersion('it has a limit');
       });
     let changes: Promise<unknown>[] = [];
     await inTransaction(async (client) => {

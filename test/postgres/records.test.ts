@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { passOver } from '../../src/records/record-pass.ts';
+import { scan } from '../../src/records/record-scan.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { forgetTokens } from '../../src/store/removal.ts';
 import type { SealedRecord } from '../../src/types.ts';
@@ -88,7 +88,7 @@ describe.each(kinds())('records on the %s database', (kind) => {
     await insert([forgotten, other]);
     await forgetTokens(at.pool, tokensOf([forgotten]), soon());
     let [noted, seen] = [0, 0];
-    const end = await passOver({
+    const end = await scan({
       ...{ pool: at.pool, stop: new AbortController().signal },
       onProgress: (some) => {
         noted += some;

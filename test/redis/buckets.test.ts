@@ -100,8 +100,8 @@ describe.skipIf(redisServer === undefined)('buckets in Redis', () => {
     const seen = { refused: 0, granted: 0 };
     await atTheSameTimes(rate, step, async ({ count, outcome }, rate, name, memory, nowUs) => {
       const bucket = budgetBucket(name, rate);
-      const grant = await buckets.settle(bucket, count, outcome, nowUs);
-      expect(grant).toEqual(memory.settle(bucket, count, outcome));
+      const grant = await buckets.charge(bucket, count, outcome, nowUs);
+      expect(grant).toEqual(memory.charge(bucket, count, outcome));
       seen[grant.granted < count ? 'refused' : 'granted']++;
     });
     expect(Math.min(seen.refused, seen.granted)).toBeGreaterThan(100);
@@ -143,7 +143,7 @@ describe.skipIf(redisServer === undefined)('buckets in Redis', () => {
     await redis.command('FLUSHALL');
     await buckets.take(requestBucket('fast', 1_000), 5);
     await buckets.take(requestBucket('slow', 0.001), 1);
-    await buckets.settle(budgetBucket('owing', 0.01), 0, unknownTokens(1_000));
+    await buckets.charge(budgetBucket('owing', 0.01), 0, unknownTokens(1_000));
     expect(await redis.command('DBSIZE')).toBe(':3');
     // `owing`: two whole budgets of one token each.
     for (const [name, over, most] of [

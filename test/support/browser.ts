@@ -11,7 +11,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest';
 import type { Service } from './service.ts';
 
 /** For what a busy machine shows late. */
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 
 const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 
@@ -63,7 +63,7 @@ export class Tab {
       viewport: { width: 1280, height: 900 },
       ...options,
     });
-    context.setDefaultTimeout(PATIENCE_MS);
+    context.setDefaultTimeout(TIMEOUT_MS);
     const tab = new Tab(await context.newPage(), new URL(url).origin);
     await tab.page.goto(url);
     return tab;
@@ -121,7 +121,7 @@ export class Tab {
 
 /** Waits until this is as the expectation says. */
 export function eventually<T>(value: () => T) {
-  return expect.poll(value, { timeout: PATIENCE_MS });
+  return expect.poll(value, { timeout: TIMEOUT_MS });
 }
 
 interface OpenConsole<S> {

@@ -70,7 +70,7 @@ export function expectErrorForm({ status, headers, text }: RawAnswer, method = '
 export function rawExchange(
   service: Service,
   bytes: string | Buffer,
-  patienceMs = 60_000,
+  timeoutMs = 60_000,
   quietMs = 700,
 ): Promise<string> {
   const { hostname, port } = new URL(service.url);
@@ -78,13 +78,13 @@ export function rawExchange(
     const socket = connect(Number(port), hostname, () => socket.write(bytes));
     let received = '';
     // The server may keep the connection, so end it after a silence.
-    socket.setTimeout(Math.min(patienceMs, quietMs), () => socket.end());
+    socket.setTimeout(Math.min(timeoutMs, quietMs), () => socket.end());
     socket.on('data', (chunk) => {
       received += chunk.toString('latin1');
     });
     socket.on('error', () => resolve(received));
     socket.on('close', () => resolve(received));
-    setTimeout(() => reject(new Error(`no end: ${received}`)), patienceMs).unref();
+    setTimeout(() => reject(new Error(`no end: ${received}`)), timeoutMs).unref();
   });
 }
 

@@ -9,7 +9,7 @@ import {
   SHAPES,
   type Shape,
 } from '../../src/shape/kind-settings.ts';
-import type { Draws } from '../../src/shape/token.ts';
+import type { DrawBits } from '../../src/shape/token.ts';
 import type { Value } from '../../src/types.ts';
 import { testKeys } from './keys.ts';
 
@@ -123,7 +123,7 @@ export const kindsAndTexts = kinds.chain((settings) =>
 );
 
 /** The deterministic draws of a value, as a vault with this token key makes them. */
-export function kindDraws(tokenKey: Buffer, space: string, name: string, value: Value): Draws {
+export function kindDraws(tokenKey: Buffer, space: string, name: string, value: Value): DrawBits {
   const keys = testKeys().map((key) =>
     key.purpose === 'token' ? { ...key, bytes: tokenKey } : key,
   );

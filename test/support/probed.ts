@@ -22,7 +22,7 @@ export interface Sent {
 }
 
 /** More would only make a search that has found something slower. */
-const PATIENCE_MS = 30_000;
+const TIMEOUT_MS = 30_000;
 
 /** Settings of a service that is measured. Young memory is small, so that garbage shows less. */
 export function probeSettings({ folder }: Place): Record<string, string> {
@@ -87,7 +87,7 @@ export class Probe {
     return new Promise((resolve, reject) => {
       const length = { 'content-length': String(Buffer.byteLength(body)) };
       const sent = request(url, { method, agent: this.#agent, headers: { ...headers, ...length } });
-      sent.setTimeout(PATIENCE_MS, () => sent.destroy(new Error('no answer')));
+      sent.setTimeout(TIMEOUT_MS, () => sent.destroy(new Error('no answer')));
       sent.on('error', reject);
       sent.on('response', (response) => {
         response.on('error', reject);

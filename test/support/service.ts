@@ -192,15 +192,15 @@ export async function insist<T extends { readonly status: number }>(
   }
 }
 
-/** Polls until the condition holds. Fails after `patienceMs`. */
+/** Polls until the condition holds. Fails after `timeoutMs`. */
 export async function until(
   condition: () => boolean | Promise<boolean>,
   what: string,
-  patienceMs = 120_000,
+  timeoutMs = 120_000,
 ): Promise<void> {
-  const giveUpMs = performance.now() + patienceMs;
+  const giveUpMs = performance.now() + timeoutMs;
   while (!(await condition())) {
-    if (performance.now() > giveUpMs) throw new Error(`not within ${patienceMs} ms: ${what}`);
+    if (performance.now() > giveUpMs) throw new Error(`not within ${timeoutMs} ms: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }

@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { Finding } from '../../src/audit/audit-check.ts';
+import type { AuditFinding } from '../../src/audit/audit-check.ts';
 import { AuditFile } from '../../src/audit/audit-file.ts';
 import { isPart, type Link, linkOf, linkText } from '../../src/audit/audit-link.ts';
 import { AuditLog } from '../../src/audit/audit-log.ts';
@@ -41,7 +41,7 @@ const write = async (file: AuditFile, lines: readonly string[]) =>
   expect(await file.append(lines, Infinity)).toEqual({ lines: lines.length, failure: undefined });
 
 async function verify(texts: readonly string[], expected: readonly Link[] = []) {
-  const findings: Finding[] = [];
+  const findings: AuditFinding[] = [];
   const sources = texts.map((text, i) => ({
     name: `file ${i}`,
     // Cut anywhere: a line may come in two parts.

@@ -12,7 +12,7 @@ interface Batch {
 
 const BOUNDS = {
   ...{ lanes: 1, maxBatchItems: 10, maxBatchBytes: 100 },
-  ...{ maxWaitingItems: 20, patienceMs: 60_000 },
+  ...{ maxWaitingItems: 20, timeoutMs: 60_000 },
 };
 
 /** A batcher whose batches the test answers: each item by itself in brackets. */
@@ -197,7 +197,7 @@ describe('failures', () => {
 
 describe('deadlines', () => {
   test('a batch has the deadline of its oldest item', async () => {
-    const { next, submit } = setUp({ patienceMs: 5_000 });
+    const { next, submit } = setUp({ timeoutMs: 5_000 });
     const beforeMs = performance.now();
     const oldest = submit('a');
     const afterMs = performance.now();
@@ -248,7 +248,7 @@ describe('deadlines', () => {
   });
 
   test('an item that waits longer than patience_ms is Unavailable, is never run, and makes room in the queue', async () => {
-    const { batcher, batches, answer, busy } = setUp({ patienceMs: 30 });
+    const { batcher, batches, answer, busy } = setUp({ timeoutMs: 30 });
     const free = await busy();
     const submittedMs = performance.now();
     const waiting = ['b', 'c'].map((name) => batcher.submit(numbered(name, 10)));
@@ -262,7 +262,7 @@ describe('deadlines', () => {
   });
 
   test('a process that stood still answers what waited: it reads first, and then gives time', async () => {
-    const { next, submit } = setUp({ patienceMs: 20 });
+    const { next, submit } = setUp({ timeoutMs: 20 });
     const running = submit('a');
     const batch = await next();
     const waiting = submit('b');

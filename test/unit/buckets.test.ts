@@ -133,16 +133,16 @@ describe('a budget of unknown tokens', () => {
   /** `look` takes nothing. */
   function budgetAt(rate = 1) {
     const { clock, buckets } = bucketsAt(5_000);
-    const settle = (count: number, outcome = NO_OUTCOME, ownRate = rate) =>
-      buckets.settle(budgetBucket('a', ownRate), count, outcome);
+    const charge = (count: number, outcome = NO_OUTCOME, ownRate = rate) =>
+      buckets.charge(budgetBucket('a', ownRate), count, outcome);
     const spend = (count: number, ownRate = rate) => {
       const spent = unknownTokens(atMostWhole(budgetBucket('a', ownRate), count));
-      return settle(0, spent, ownRate).retryAfterS || undefined;
+      return charge(0, spent, ownRate).retryAfterS || undefined;
     };
     /** A request after another, as they are counted; false: it was refused. */
     const ask = (known: number, unknown: number) => {
-      if (settle(1).granted === 0) return false;
-      settle(0, request(known, unknown));
+      if (charge(1).granted === 0) return false;
+      charge(0, request(known, unknown));
       return true;
     };
     /** Requests of one token until one is refused: how many were right, and how many wrong. */
@@ -155,7 +155,7 @@ describe('a budget of unknown tokens', () => {
       }
       return counts;
     };
-    return { clock, buckets, settle, spend, ask, guess, look: (own = rate) => spend(0, own) };
+    return { clock, buckets, charge, spend, ask, guess, look: (own = rate) => spend(0, own) };
   }
 
   test('is a minute of it, and to look costs nothing', () => {
@@ -163,7 +163,7 @@ describe('a budget of unknown tokens', () => {
     for (let i = 0; i < 1_000; i++) expect(look()).toBeUndefined();
     for (let i = 0; i < 59; i++) expect(spend(1)).toBeUndefined();
     expect([spend(1), look()]).toEqual([1, 1]);
-    expect(buckets.settle(budgetBucket('b', 1), 0, NO_OUTCOME).left).toBe(60);
+    expect(buckets.charge(budgetBucket('b', 1), 0, NO_OUTCOME).left).toBe(60);
   });
 
   test('gets one back each 1/rate seconds', () => {
@@ -207,19 +207,19 @@ describe('a budget of unknown tokens', () => {
     expect([look(100), look(0)]).toEqual([61, undefined]);
   });
 
-  test('does not have what is reserved until it is settled', () => {
-    const { settle } = budgetAt();
-    expect(settle(70)).toEqual({ granted: 60, left: 0, retryAfterS: 1 });
-    expect(settle(1).granted).toBe(0);
-    expect(settle(9, { ...NO_OUTCOME, ended: 5 })).toMatchObject({ granted: 5 });
-    expect(settle(1, request(0, 1)).granted).toBe(0);
+  test('does not have what is reserved until it is charged', () => {
+    const { charge } = budgetAt();
+    expect(charge(70)).toEqual({ granted: 60, left: 0, retryAfterS: 1 });
+    expect(charge(1).granted).toBe(0);
+    expect(charge(9, { ...NO_OUTCOME, ended: 5 })).toMatchObject({ granted: 5 });
+    expect(charge(1, request(0, 1)).granted).toBe(0);
   });
 
   test('gets what is reserved back with the time when nobody settles it', () => {
-    const { clock, settle } = budgetAt();
-    settle(60);
+    const { clock, charge } = budgetAt();
+    charge(60);
     clock.nowMs += 30_000;
-    expect(settle(0).left).toBe(30);
+    expect(charge(0).left).toBe(30);
   });
 
   test.each([0, 0.02, 0.2, 0.45])(
@@ -231,9 +231,9 @@ describe('a budget of unknown tokens', () => {
   );
 
   test('is not spent by known tokens once a client is trusted', () => {
-    const { ask, settle } = budgetAt();
+    const { ask, charge } = budgetAt();
     for (let i = 0; i < 10_000; i++) expect(ask(1, 0)).toBe(true);
-    expect(settle(0).left).toBeGreaterThanOrEqual(60 - 30 + 60);
+    expect(charge(0).left).toBeGreaterThanOrEqual(60 - 30 + 60);
   });
 
   test('grows by one unknown token for ten known ones', () => {
@@ -322,13 +322,13 @@ describe('the limits of a client', () => {
 
   test('of 0 are none, and no bucket is asked', () => {
     const asked = () => expect.unreachable();
-    const buckets = { take: asked, settle: asked, isShared: undefined, close() {} };
+    const buckets = { take: asked, charge: asked, isShared: undefined, close() {} };
     const limits = new ClientLimits(buckets, NONE, asked);
     const free = { quotas: [], state: undefined, isRefused: false };
     for (const operation of ['tokenize', 'detokenize', 'lookup'] as const)
       expect(limits.admit(CLIENT, operation)).toEqual(free);
     expect(limits.reserve(CLIENT)).toBeUndefined();
-    expect(limits.settle(CLIENT, { known: 0, unknown: 9 }, true)).toBeUndefined();
+    expect(limits.charge(CLIENT, { known: 0, unknown: 9 }, true)).toBeUndefined();
   });
 
   test.each([
@@ -363,7 +363,7 @@ describe('the limits of a client', () => {
     const client = { ...CLIENT, unknown_token_limit: 1 };
     for (const hasGaps of [false, true]) {
       if (limits.reserve(client) === undefined)
-        limits.settle(client, { known: 600, unknown: 2_400 }, hasGaps);
+        limits.charge(client, { known: 600, unknown: 2_400 }, hasGaps);
       expect(limits.reserve(client)).toMatchObject({ isRefused: true });
     }
   });

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
   ByteBudget,
-  type Holder,
+  type Reservation,
   SMALL_BYTES,
   STALLED_AFTER_TICKS,
 } from '../../src/limits/byte-budget.ts';
@@ -10,17 +10,17 @@ import {
 const BYTES = 16 * SMALL_BYTES;
 
 function setUp() {
-  const cut: Holder[] = [];
+  const cut: Reservation[] = [];
   let cuts = 0;
   const budget = new ByteBudget(BYTES, () => cuts++);
   /** How many of so many new holders get the bytes. */
   const grant = (count: number, bytes: number, open = () => budget.open('a')) =>
-    Array.from({ length: count }, open).filter((holder) => budget.grow(holder, bytes)).length;
+    Array.from({ length: count }, open).filter((holder) => budget.reserve(holder, bytes)).length;
   /** Holders that wait for their callers since then. */
-  const waiting = (count: number, clientIdOf: (i: number) => string): Holder[] =>
+  const waiting = (count: number, clientIdOf: (i: number) => string): Reservation[] =>
     Array.from({ length: count }, (_, i) => {
       const holder = budget.open(clientIdOf(i));
-      expect(budget.grow(holder, SMALL_BYTES)).toBe(true);
+      expect(budget.reserve(holder, SMALL_BYTES)).toBe(true);
       budget.wait(holder, () => cut.push(holder));
       return holder;
     });
@@ -58,12 +58,12 @@ describe('shares', () => {
   test('the only holder is never refused, however much it needs', () => {
     const { budget, grant } = setUp();
     const only = budget.open('b');
-    expect([budget.grow(only, 3 * BYTES), budget.grow(only, BYTES), grant(1, 1)]).toEqual([
+    expect([budget.reserve(only, 3 * BYTES), budget.reserve(only, BYTES), grant(1, 1)]).toEqual([
       true,
       true,
       0,
     ]);
-    budget.settle(only, 0);
+    budget.shrinkTo(only, 0);
     expect([budget.held, grant(1, 1)]).toEqual([0, 1]);
   });
 
@@ -116,10 +116,10 @@ describe('holders that wait for their callers', () => {
   test('are kept once they go on, and one never cuts itself off', () => {
     const { budget, cut, waiting, tick } = setUp();
     const holders = waiting(8, () => 'a');
-    for (const holder of holders.slice(1, 4)) budget.goOn(holder);
-    for (const holder of holders.slice(4)) budget.settle(holder, SMALL_BYTES);
+    for (const holder of holders.slice(1, 4)) budget.resume(holder);
+    for (const holder of holders.slice(4)) budget.shrinkTo(holder, SMALL_BYTES);
     tick(1_000);
-    expect([budget.grow(holders[0]!, 1), cut]).toEqual([false, []]);
+    expect([budget.reserve(holders[0]!, 1), cut]).toEqual([false, []]);
   });
 });
 
@@ -127,7 +127,7 @@ test('any holders: what is held is what they hold together, and within the budge
   const step = fc.record({
     holder: fc.nat({ max: 9 }),
     bytes: fc.nat({ max: 3 * SMALL_BYTES }),
-    action: fc.constantFrom('grow', 'wait', 'move', 'settle', 'goOn'),
+    action: fc.constantFrom('reserve', 'wait', 'move', 'shrink', 'resume'),
     ticks: fc.nat({ max: STALLED_AFTER_TICKS }),
   });
   fc.assert(
@@ -139,11 +139,11 @@ test('any holders: what is held is what they hold together, and within the budge
       for (const { holder: index, bytes, action, ticks } of steps) {
         for (let i = 0; i < ticks; i++) budget.tick();
         const holder = holders[index]!;
-        if (action === 'grow') budget.grow(holder, bytes);
+        if (action === 'reserve') budget.reserve(holder, bytes);
         else if (action === 'wait') budget.wait(holder, () => {});
         else if (action === 'move') budget.move(holder);
-        else if (action === 'settle') budget.settle(holder, Math.min(bytes, holder.bytes));
-        else budget.goOn(holder);
+        else if (action === 'shrink') budget.shrinkTo(holder, Math.min(bytes, holder.bytes));
+        else budget.resume(holder);
         const held = holders.filter((one) => one.bytes > 0);
         expect(budget.held).toBe(held.reduce((sum, one) => sum + one.bytes, 0));
         if (held.length > 1) {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
-import { Framer, leavesIdle, type Part, simpleQuery } from '../../src/embedded/wire.ts';
+import { Framer, leavesIdle, simpleQuery, type WirePart } from '../../src/embedded/wire.ts';
 
 const SSL_REQUEST = startup(80877103);
 const GSS_REQUEST = startup(80877104);
@@ -22,11 +22,11 @@ function message(type: string, body: string | Buffer = ''): Buffer {
   return Buffer.concat([head, bytes]);
 }
 
-function group(...messages: Buffer[]): Part {
+function group(...messages: Buffer[]): WirePart {
   return { kind: 'group', bytes: Buffer.concat(messages) };
 }
 
-function partsOf(...chunks: Buffer[]): Part[] {
+function partsOf(...chunks: Buffer[]): WirePart[] {
   const framer = new Framer();
   return chunks.flatMap((chunk) => framer.push(chunk));
 }
@@ -37,11 +37,11 @@ function oneByteEach(bytes: Buffer): Buffer[] {
 
 const EXTENDED = [message('P', 'parse'), message('B', 'bind'), message('E', 'execute')];
 
-const END: Part = { kind: 'end' };
-const ASKED: Part = { kind: 'encryption_request' };
+const END: WirePart = { kind: 'end' };
+const ASKED: WirePart = { kind: 'encryption_request' };
 const STARTED = group(STARTUP);
 
-test.each<[string, Buffer[], Part[]]>([
+test.each<[string, Buffer[], WirePart[]]>([
   ['a request for SSL is told, and the start may follow', [SSL_REQUEST, STARTUP], [ASKED, STARTED]],
   ['a request for GSS is told, and the start may follow', [GSS_REQUEST, STARTUP], [ASKED, STARTED]],
   ['a request to cancel is the end', [CANCEL_REQUEST], [END]],

@@ -8,13 +8,13 @@ const SIX = budgetBucket('a', 0.1);
 const FAILED = { ...NO_OUTCOME, ended: 1 };
 
 /** Buckets over the network: their answers come in a later turn. */
-function remote(buckets: MemoryBuckets): Pick<Buckets, 'settle'> {
+function remote(buckets: MemoryBuckets): Pick<Buckets, 'charge'> {
   const later = async (grant: Grant) => {
     await new Promise((resolve) => setImmediate(resolve));
     return grant;
   };
   return {
-    settle: (bucket, count, outcome) => later(buckets.settle(bucket, count, outcome)),
+    charge: (bucket, count, outcome) => later(buckets.charge(bucket, count, outcome)),
   };
 }
 
@@ -40,7 +40,7 @@ async function turns(): Promise<void> {
 }
 
 describe.each([
-  ['in memory', (buckets: MemoryBuckets): Pick<Buckets, 'settle'> => buckets],
+  ['in memory', (buckets: MemoryBuckets): Pick<Buckets, 'charge'> => buckets],
   ['over the network', remote],
 ])('a budget %s', (_, of) => {
   const start = () => new LookUps(of(new MemoryBuckets(() => 0)));
@@ -50,14 +50,14 @@ describe.each([
     const { all, counted } = ask(lookUps, 10);
     await turns();
     expect([counted('place'), counted('refused')]).toEqual([6, 0]);
-    for (let i = 0; i < 4; i++) await lookUps.settle(SIX, request(1, 0));
+    for (let i = 0; i < 4; i++) await lookUps.charge(SIX, request(1, 0));
     await turns();
     // The first two are not trusted yet: their places are not given back.
     expect(counted('place')).toBe(8);
-    for (let i = 0; i < 4; i++) await lookUps.settle(SIX, FAILED);
+    for (let i = 0; i < 4; i++) await lookUps.charge(SIX, FAILED);
     await Promise.all(all);
     expect([counted('place'), counted('refused')]).toEqual([10, 0]);
-    for (let i = 0; i < 2; i++) await lookUps.settle(SIX, FAILED);
+    for (let i = 0; i < 2; i++) await lookUps.charge(SIX, FAILED);
     expect(await lookUps.isSpent(SIX)).toBeUndefined();
   });
 
@@ -67,7 +67,7 @@ describe.each([
     await turns();
     for (let i = 0; i < 6; i++) {
       expect(counted('refused')).toBe(0);
-      await lookUps.settle(SIX, request(0, 1));
+      await lookUps.charge(SIX, request(0, 1));
     }
     expect(await Promise.all(all)).toEqual([...Array(6).fill(undefined), 10, 10, 10]);
     expect(await lookUps.isSpent(SIX)).toBe(10);
@@ -80,7 +80,7 @@ describe.each([
     const { all, counted } = ask(lookUps, 8);
     await Promise.all(all);
     expect([counted('place'), counted('overloaded')]).toEqual([6, 2]);
-    for (let i = 0; i < 6; i++) await lookUps.settle(SIX, FAILED);
+    for (let i = 0; i < 6; i++) await lookUps.charge(SIX, FAILED);
     expect(await lookUps.isSpent(SIX)).toBeUndefined();
     expect(await lookUps.reserve(SIX)).toBeUndefined();
   });
@@ -93,8 +93,8 @@ test('a place that is granted to a waiter that has gone is given back', async ()
     let isHeld = false;
     let deliver = () => {};
     const lookUps = new LookUps({
-      settle: async (...asked) => {
-        const grant = buckets.settle(...asked);
+      charge: async (...asked) => {
+        const grant = buckets.charge(...asked);
         if (isHeld) await new Promise<void>((resolve) => (deliver = resolve));
         return grant;
       },
@@ -103,15 +103,15 @@ test('a place that is granted to a waiter that has gone is given back', async ()
     await turns();
     expect(counted('place')).toBe(6);
     isHeld = true;
-    const settled = lookUps.settle(SIX, FAILED);
+    const charged = lookUps.charge(SIX, FAILED);
     vi.advanceTimersByTime(1_000);
     isHeld = false;
     deliver();
-    await settled;
+    await charged;
     await turns();
     expect(counted('overloaded')).toBe(1);
-    for (let i = 0; i < 5; i++) await lookUps.settle(SIX, FAILED);
-    expect(buckets.settle(SIX, 0, NO_OUTCOME).left).toBe(6);
+    for (let i = 0; i < 5; i++) await lookUps.charge(SIX, FAILED);
+    expect(buckets.charge(SIX, 0, NO_OUTCOME).left).toBe(6);
   } finally {
     vi.useRealTimers();
   }

@@ -16,7 +16,7 @@ test('a policy that comes back outlives those that came between', () => {
   for (const policy of policies) {
     for (const one of [first!, policy]) rules.add(one);
     for (const { tag } of [first!, policy]) {
-      const view = { policy: tag, line: null, space: '', marks: '\u0001' };
+      const view = { policy: tag, entry: null, space: '', marks: '\u0001' };
       expect(rules.accepted(['Ann Lee'], view)).toEqual(['Ann Lee']);
     }
   }

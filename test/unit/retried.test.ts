@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { Unavailable } from '../../src/errors.ts';
-import { persistently } from '../../src/records/record-pass.ts';
+import { persistently } from '../../src/records/record-scan.ts';
 import { ReadOnlyServer, retried } from '../../src/store/database-error.ts';
 
 const soon = () => performance.now() + 60_000;

@@ -33,7 +33,7 @@ afterEach(() => {
 type Ask = (bucket: Bucket, count: number, outcome?: Outcome) => Promise<Grant>;
 
 function open(ask: Ask, states: boolean[] = []): SharedBuckets {
-  const remote = { take: ask, settle: ask, failure: undefined, close() {} };
+  const remote = { take: ask, charge: ask, failure: undefined, close() {} };
   const buckets = new SharedBuckets(remote, (isShared) => states.push(isShared));
   opened.push(buckets);
   return buckets;
@@ -136,9 +136,9 @@ describe('a budget of unknown tokens', () => {
   test('is asked once for what is over and what is to begin; the first ones go on', async () => {
     const { buckets, call } = setUp();
     const results = Promise.all([
-      buckets.settle(bucket, 2, request(1, 0)),
-      buckets.settle(bucket, 1, NO_OUTCOME),
-      buckets.settle(bucket, 3, request(3, 2)),
+      buckets.charge(bucket, 2, request(1, 0)),
+      buckets.charge(bucket, 1, NO_OUTCOME),
+      buckets.charge(bucket, 3, request(3, 2)),
     ]);
     const asked = await call(0);
     const outcome = { ended: 2, known: 4, unknown: 2, guessed: 3 };
@@ -146,8 +146,8 @@ describe('a budget of unknown tokens', () => {
     asked.answer(4, 7);
     expect((await results).map(({ granted }) => granted)).toEqual([2, 1, 1]);
     const later = Promise.all([
-      buckets.settle(bucket, 0, unknownTokens(9)),
-      buckets.settle(bucket, 1, NO_OUTCOME),
+      buckets.charge(bucket, 0, unknownTokens(9)),
+      buckets.charge(bucket, 1, NO_OUTCOME),
     ]);
     const next = await call(1);
     expect(next).toMatchObject({ count: 1, outcome: unknownTokens(9) });
@@ -158,12 +158,12 @@ describe('a budget of unknown tokens', () => {
   test('is counted here while the buckets are away, and asked for until they answer', async () => {
     const { buckets, probes, call } = setUp({ answersProbes: false });
     (await call(0, probes)).answer(0);
-    const spent = buckets.settle(bucket, 1, unknownTokens(60));
+    const spent = buckets.charge(bucket, 1, unknownTokens(60));
     (await call(0)).fail();
     const refused = { granted: 0, left: 0, retryAfterS: 1 };
     expect(await spent).toEqual(refused);
-    expect(buckets.settle(bucket, 1, NO_OUTCOME)).toEqual(refused);
-    const other = buckets.settle(budgetBucket('b:unknown', 1), 1, NO_OUTCOME);
+    expect(buckets.charge(bucket, 1, NO_OUTCOME)).toEqual(refused);
+    const other = buckets.charge(budgetBucket('b:unknown', 1), 1, NO_OUTCOME);
     expect(other).toEqual({ granted: 1, left: 59, retryAfterS: 0 });
     expect(await call(1, probes)).toMatchObject({ bucket, outcome: NO_OUTCOME });
   });

@@ -28,15 +28,15 @@ const shared = file('limits/shared-buckets.ts');
 const budget = file('limits/byte-budget.ts');
 const kek = file('kek/source.ts');
 const embedded = file('embedded/embedded-database.ts');
-const sealPatienceMs = constant('vault/leased-keyring.ts', 'SEAL_PATIENCE_MS');
+const sealTimeoutMs = constant('vault/leased-keyring.ts', 'SEAL_TIMEOUT_MS');
 
 /** What each row must say, in milliseconds, in the order of its figures. */
 const ROWS: Record<string, readonly number[]> = {
   'TLS handshake': [listener('HANDSHAKE_TIMEOUT_MS')],
   'headers of a request': [listener('HEADERS_TIMEOUT_MS')],
   'headers and body of a request': [listener('REQUEST_TIMEOUT_MS')],
-  'answer of tokenize or detokenize': [sharedByAll('REQUEST_PATIENCE_MS') + sealPatienceMs],
-  'answer of `/health`': [constant('tokens/health.ts', 'PROBE_PATIENCE_MS')],
+  'answer of tokenize or detokenize': [sharedByAll('VAULT_TIMEOUT_MS') + sealTimeoutMs],
+  'answer of `/health`': [constant('tokens/health.ts', 'PROBE_TIMEOUT_MS')],
   'answer that the caller does not read': [
     constant('public/transport/connections.ts', 'UNREAD_TIMEOUT_MS'),
   ],
@@ -46,8 +46,8 @@ const ROWS: Record<string, readonly number[]> = {
     constant('store/connection.ts', 'CONNECT_TIMEOUT_MS'),
   ],
   'all statements of a request, with the waits for connections and keys': [
-    sharedByAll('REQUEST_PATIENCE_MS'),
-    sharedByAll('LEAST_PATIENCE_MS'),
+    sharedByAll('VAULT_TIMEOUT_MS'),
+    sharedByAll('LEAST_TIMEOUT_MS'),
   ],
   'read of the keyring, every 2 s': [
     follower('REFRESH_INTERVAL_MS'),
@@ -57,10 +57,10 @@ const ROWS: Record<string, readonly number[]> = {
     policies('REFRESH_INTERVAL_MS'),
     policies('REFRESH_TIMEOUT_MS'),
   ],
-  'standby that a new key or policy waits for': [sharedByAll('STANDBY_PATIENCE_MS')],
-  'statement of a command or of the start': [sharedByAll('COMMAND_PATIENCE_MS')],
-  migration: [sharedByAll('MIGRATION_PATIENCE_MS')],
-  'rate limit from Redis': [shared('PATIENCE_TICKS') * shared('TICK_MS')],
+  'standby that a new key or policy waits for': [sharedByAll('STANDBY_TIMEOUT_MS')],
+  'statement of a command or of the start': [sharedByAll('COMMAND_TIMEOUT_MS')],
+  migration: [sharedByAll('MIGRATION_TIMEOUT_MS')],
+  'rate limit from Redis': [shared('TIMEOUT_TICKS') * shared('TICK_MS')],
   'connection to Redis': [redis('CONNECT_TIMEOUT_MS'), redis('MAX_RECONNECT_DELAY_MS')],
   'silence of Redis': [redis('SILENCE_TIMEOUT_MS')],
   'keys of `JWT_ISSUER`': [constant('access/issuer-keys.ts', 'FETCH_TIMEOUT_MS')],
@@ -81,21 +81,21 @@ const ROWS: Record<string, readonly number[]> = {
 
 /** Bounds that no row needs: inside of a bound that has one, of a command, or nothing that a caller or operator waits for. */
 const WITHOUT_ROW = [
-  'vault/key-lifecycle.ts SCAN_PATIENCE_MS',
-  'records/record-pass.ts OUTAGE_PATIENCE_MS',
-  'ops/console/current-state.ts PATIENCE_MS',
-  'timeouts.ts OPEN_PATIENCE_MS',
+  'vault/key-lifecycle.ts SCAN_TIMEOUT_MS',
+  'records/record-scan.ts OUTAGE_TIMEOUT_MS',
+  'ops/console/current-state.ts TIMEOUT_MS',
+  'timeouts.ts OPENING_TIMEOUT_MS',
   'timeouts.ts CLOSE_TIMEOUT_MS',
-  'access/api-key-uses.ts WRITE_PATIENCE_MS',
-  'access/api-key-uses.ts LAST_WRITE_PATIENCE_MS',
+  'access/api-key-uses.ts WRITE_TIMEOUT_MS',
+  'access/api-key-uses.ts LAST_WRITE_TIMEOUT_MS',
   'store/connection.ts CANCEL_TIMEOUT_MS',
   'tokens/write-guards.ts REFRESH_TIMEOUT_MS',
-  'tokens/write-guards.ts PROBE_PATIENCE_MS',
+  'tokens/write-guards.ts PROBE_TIMEOUT_MS',
   'ops/console/playground-forwarder.ts TIMEOUT_MS',
-  'store/schema.ts COPY_PATIENCE_MS',
+  'store/schema.ts COPY_TIMEOUT_MS',
   'policy/policy-work.ts TIMEOUT_MS',
-  'store/wrapped-keys.ts LOCKS_PATIENCE_MS',
-  'store/database-error.ts READ_ONLY_PATIENCE_MS',
+  'store/wrapped-keys.ts LOCKS_TIMEOUT_MS',
+  'store/database-error.ts READ_ONLY_TIMEOUT_MS',
 ];
 
 function figuresMs(text: string): number[] {
@@ -156,7 +156,7 @@ test('keys.md has the key lease, and how old the newest version must be', () => 
   expect(text).toContain(`after ${leaseS} s (the key lease)`);
   expect(text).toContain(`until the newest is ${2 * leaseS} s old, twice the key lease`);
   expect(text).toContain(
-    `waits up to ${constant('vault/key-lifecycle.ts', 'WRITERS_PATIENCE_MS') / 1_000} s`,
+    `waits up to ${constant('vault/key-lifecycle.ts', 'WRITERS_TIMEOUT_MS') / 1_000} s`,
   );
 });
 

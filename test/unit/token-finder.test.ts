@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { TextOffsets } from '../../src/public/body/text-values.ts';
-import { heldFrom, type Place, TokenFinder } from '../../src/public/body/token-finder.ts';
+import { heldFrom, TokenFinder, type TokenPlace } from '../../src/public/body/token-finder.ts';
 import { kindOf } from '../../src/shape/kind.ts';
 import { kindSettings } from '../support/kinds.ts';
 
@@ -10,7 +10,7 @@ const LONG = kindOf(kindSettings('word', { name: 'long', length: 14 }));
 const finder = new TokenFinder('tok', [WORD, LONG]);
 const SHORT = kindOf(kindSettings('word', { name: 'short', length: 6 }));
 
-function tokensOf({ candidate }: Place): string[] {
+function tokensOf({ candidate }: TokenPlace): string[] {
   const tokens: string[] = [];
   for (let found = candidate(0); found; found = candidate(tokens.length)) tokens.push(found.token);
   return tokens;

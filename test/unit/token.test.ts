@@ -4,7 +4,7 @@ import { looksLikeCard } from '../../src/shape/card.ts';
 import { shapeOf } from '../../src/shape/shape.ts';
 import {
   DRAWS_A_LENGTH,
-  type Draws,
+  type DrawBits,
   drawStem,
   drawToken,
   MAX_DRAWS,
@@ -13,11 +13,11 @@ import type { Value } from '../../src/types.ts';
 import { bytesThatDraw, seededBytes, seededDraws } from '../support/keys.ts';
 
 /** Draw 0 makes this text, draw 1 the next and so on, the last again and again. */
-function drawing(...texts: string[]): Draws {
+function drawing(...texts: string[]): DrawBits {
   return (draw) => bytesThatDraw(texts[Math.min(draw, texts.length - 1)]!);
 }
 
-function draw(value: string, draws: Draws, from = 0) {
+function draw(value: string, draws: DrawBits, from = 0) {
   return drawToken(value as Value, 'tok', draws, from);
 }
 
@@ -96,7 +96,7 @@ describe('collisions', () => {
   test('64 draws that all look like cards end without a token', () => {
     // Zeros have a valid check digit; twelve of them and seven more are at most 19.
     const asked = new Set<number>();
-    const zeros: Draws = (draw) => {
+    const zeros: DrawBits = (draw) => {
       asked.add(draw);
       return '\0'.repeat(48);
     };

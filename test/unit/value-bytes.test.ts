@@ -1,7 +1,11 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { jsonParts } from '../../src/public/body/data.ts';
-import { jsonBytes, largeAnswer, mostJsonBytes } from '../../src/public/transport/large-answer.ts';
+import {
+  jsonBytes,
+  largeResponse,
+  mostJsonBytes,
+} from '../../src/public/transport/large-response.ts';
 import { drawToken } from '../../src/shape/token.ts';
 import { mostValueBytes } from '../../src/tokens/value-bytes.ts';
 import { MAX_VALUE_BYTES, type Value } from '../../src/types.ts';
@@ -50,7 +54,7 @@ test('an answer in pieces is the answer as a whole, as long as was said, and eac
       });
       const list = [',"list":', '[]'];
       let judged = 0;
-      const answer = largeAnswer(
+      const answer = largeResponse(
         {
           ...{ before: '{"data":', list, after: ',"é":1}' },
           data: (write) => jsonParts(json, write),
@@ -84,7 +88,7 @@ test('many large answers take turns: one piece in a turn of the event loop, whoe
       let taken = 0;
       // The first piece of each waits for nobody.
       const onTaken = () => void (taken++ > 0 && takenInTurn++);
-      const { body } = largeAnswer(
+      const { body } = largeResponse(
         {
           ...{ before: '', list: [], after: '' },
           data: (write) => jsonParts(data, write),

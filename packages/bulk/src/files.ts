@@ -71,7 +71,7 @@ export class BulkFiles {
     const isNew = Object.keys(lengths).length === 0;
     try {
       // The checkpoint comes first, so that --resume recognizes the other files.
-      if (isNew && files.#isResumable) await files.#save({}, false);
+      if (isNew && files.#isResumable) await files.#writeCheckpoint({}, false);
       await files.#open(head, lengths);
       return files;
     } catch (error) {
@@ -179,18 +179,18 @@ export class BulkFiles {
   async save(): Promise<void> {
     // After a failed write, the previous checkpoint stays valid.
     if (!this.#isWhole) return;
-    await this.#settle(false);
+    await this.#save(false);
   }
 
   /** Syncs all files to the disk. A resumed run begins here. */
-  async #settle(isComplete: boolean): Promise<void> {
+  async #save(isComplete: boolean): Promise<void> {
     const lengths: Record<string, number> = {};
-    for (const [option, output] of this.#outputs) lengths[option] = await output.settle();
-    if (this.#isResumable) await this.#save(lengths, isComplete);
+    for (const [option, output] of this.#outputs) lengths[option] = await output.flush();
+    if (this.#isResumable) await this.#writeCheckpoint(lengths, isComplete);
     this.#savedAtMs = performance.now();
   }
 
-  async #save(lengths: Checkpoint['lengths'], isComplete: boolean): Promise<void> {
+  async #writeCheckpoint(lengths: Checkpoint['lengths'], isComplete: boolean): Promise<void> {
     await writeCheckpoint(checkpointFor(this.#job)!, {
       terms: termsOf(this.#job),
       input: this.#input.identity!,
@@ -208,7 +208,7 @@ export class BulkFiles {
     this.#isWhole = false;
     const { end } = this.#format;
     if (end !== undefined) await this.#outputs.get('--rejected-rows')?.write(end);
-    await this.#settle(true);
+    await this.#save(true);
     await nameFiles(this.#job);
     const checkpoint = checkpointFor(this.#job);
     if (checkpoint !== undefined) await removeReplaced(checkpoint);

@@ -22,14 +22,14 @@ export async function* inOrder<T, R>(
   const begin = (item: T) => {
     const slot: Slot<R> = { end: undefined };
     slots.push(slot);
-    void settle(work(item)).then((result) => {
+    void outcomeOf(work(item)).then((result) => {
       slot.end = result;
       wake();
     });
   };
   const read = async () => {
     isReading = true;
-    const next = await settle(source.next());
+    const next = await outcomeOf(source.next());
     isReading = false;
     if (next.status === 'rejected') end = next;
     else if (next.value.done) end = { status: 'fulfilled', value: undefined };
@@ -53,7 +53,7 @@ export async function* inOrder<T, R>(
   }
 }
 
-async function settle<T>(promise: Promise<T>): Promise<PromiseSettledResult<T>> {
+async function outcomeOf<T>(promise: Promise<T>): Promise<PromiseSettledResult<T>> {
   const [result] = await Promise.allSettled([promise]);
   return result;
 }

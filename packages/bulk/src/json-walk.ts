@@ -2,7 +2,7 @@ import { type JsonType, JsonWalk, type PathNode, valueEnd, valueNodes } from '#p
 import { type Cell, decode, NOT_UTF8, type Problem, valueProblem } from './row.ts';
 
 /** What a row has at the paths. */
-interface Found {
+interface FoundText {
   readonly cells: readonly Cell[];
   readonly problem: Problem | undefined;
   /** The paths in --fields that lead to anything, also to null or a blank string. */
@@ -38,7 +38,7 @@ export class JsonTexts {
   }
 
   /** @param start offsets of a JSON text in the bytes, without spaces before it */
-  protected find(bytes: Buffer, start: number, end: number): Found {
+  protected find(bytes: Buffer, start: number, end: number): FoundText {
     const text = this.textOf(bytes);
     try {
       JSON.parse(text.slice(start, end));
@@ -68,7 +68,7 @@ class Walk extends JsonWalk {
     this.#keepsBlank = keepsBlank;
   }
 
-  from(start: number, root: PathNode): Found {
+  from(start: number, root: PathNode): FoundText {
     this.value(start, root);
     return { cells: this.#cells, problem: this.#problem, paths: this.#paths };
   }

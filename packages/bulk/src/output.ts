@@ -73,7 +73,7 @@ export class OutputFile {
   async release(): Promise<void> {}
 
   /** Syncs all written bytes to the disk. Returns the length of the file. */
-  async settle(): Promise<number> {
+  async flush(): Promise<number> {
     await this.#flush();
     await writing(partialOf(this.#path), async () => {
       await this.#file.datasync();
@@ -202,7 +202,7 @@ export class StandardOutput {
     if (held !== undefined) await print(Buffer.concat(held));
   }
 
-  async settle(): Promise<number> {
+  async flush(): Promise<number> {
     return 0;
   }
 

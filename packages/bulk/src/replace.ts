@@ -64,7 +64,7 @@ export async function replaceCells(
 }
 
 /** The replacement of a value, or why there is none; undefined: an earlier value ends the run. */
-type Answer = { readonly text: string } | { readonly reason: string } | undefined;
+type ReplaceResult = { readonly text: string } | { readonly reason: string } | undefined;
 
 /** Printable ASCII with a suffix: every token has this form. */
 const TOKEN_FORM = /^[\x20-\x7e]*_[A-Za-z0-9]{1,16}$/;
@@ -90,7 +90,7 @@ async function askAll(
   cells: readonly Cell[],
   replacing: Replacing,
   signal: AbortSignal,
-): Promise<Answer[]> {
+): Promise<ReplaceResult[]> {
   if (cells.length === 0) return [];
   try {
     const values = cells.map(({ value }) => value);
@@ -124,7 +124,7 @@ interface Edit {
 function render(
   { bytes, rows }: Block,
   format: RowFormat,
-  answerTo: (cell: Cell) => Answer,
+  answerTo: (cell: Cell) => ReplaceResult,
 ): Replaced {
   const edits: Edit[] = [];
   const badRows: Row[] = [];
@@ -148,7 +148,7 @@ function render(
 function edit(
   row: Row,
   format: RowFormat,
-  answerTo: (cell: Cell) => Answer,
+  answerTo: (cell: Cell) => ReplaceResult,
   edits: Edit[],
 ): Problem | undefined {
   for (const cell of row.cells) {

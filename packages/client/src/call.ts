@@ -1,5 +1,5 @@
 import { type StandinError, TimeoutError } from './errors.ts';
-import { type Answer, type Failure, failureOf, networkFailure } from './failures.ts';
+import { type Failure, failureOf, networkFailure, type ServiceResponse } from './failures.ts';
 import { type CallOptions, checkApiKey, checkNumber, type Settings } from './options.ts';
 
 /** Bounds of the random pause before an attempt: the bound doubles with each attempt. */
@@ -61,7 +61,7 @@ export class Call {
    * POSTs, or GETs without a body, until a request succeeds, or no retry can.
    * @throws StandinError; the reason of the caller's signal; what the function `apiKey` throws
    */
-  async send(body?: string): Promise<Answer> {
+  async send(body?: string): Promise<ServiceResponse> {
     const { apiKey, onRetry } = this.settings;
     for (let attempts = 1; ; attempts++) {
       const key = checkApiKey(await this.#unlessEnded(attempts - 1, apiKey()));
@@ -71,7 +71,7 @@ export class Call {
         body === undefined ? { method: 'GET', headers } : { method: 'POST', headers, body };
       const given = await this.#attempt(`/api/v1/${this.operation}`, request, attempts);
       const failure = 'status' in given ? failureOf(this.operation, given) : given;
-      if (failure === undefined) return given as Answer;
+      if (failure === undefined) return given as ServiceResponse;
       const longestMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (attempts - 1));
       // With full jitter: callers that failed together do not retry together.
       const pauseMs = failure.retryAfterMs + Math.random() * longestMs;
@@ -88,13 +88,17 @@ export class Call {
    * GETs once, without the API key. The answer may have any status.
    * @throws StandinError without an answer; the reason of the caller's signal
    */
-  async ask(path: string): Promise<Answer> {
+  async ask(path: string): Promise<ServiceResponse> {
     const given = await this.#attempt(path, { method: 'GET', headers: {} }, 1);
     if ('status' in given) return given;
     throw given.error;
   }
 
-  async #attempt(path: string, request: Sent, attempts: number): Promise<Answer | Failure> {
+  async #attempt(
+    path: string,
+    request: Sent,
+    attempts: number,
+  ): Promise<ServiceResponse | Failure> {
     if (this.#end.signal.aborted) throw this.#ended(attempts - 1);
     const end = new AbortController();
     const leave = onAbort(this.#end.signal, () => end.abort());

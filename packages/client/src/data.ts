@@ -7,28 +7,28 @@ const MAX_DEPTH = 200;
 type Holder = Record<string | number, unknown>;
 
 /** A place in a copy of the caller's data. */
-export interface Place {
+export interface JsonPlace {
   readonly holder: Holder;
   readonly name: string | number;
   /** The place of the holder; undefined: this is the place of all data. */
-  readonly parent?: Place;
+  readonly parent?: JsonPlace;
 }
 
-export function rootOf(data: unknown): Place {
+export function rootOf(data: unknown): JsonPlace {
   return { holder: { data }, name: 'data' };
 }
 
 /** The place of a member of what is at `parent`. */
-export function placeIn(parent: Place, name: string | number): Place {
+export function placeIn(parent: JsonPlace, name: string | number): JsonPlace {
   return { holder: valueAt(parent) as Holder, name, parent };
 }
 
-export function valueAt({ holder, name }: Place): unknown {
+export function valueAt({ holder, name }: JsonPlace): unknown {
   return Object.hasOwn(holder, name) ? holder[name] : undefined;
 }
 
 /** In the service's notation: `data.customer.emails[1]`, `data["e mail"]`. */
-export function pathTo({ name, parent }: Place): string {
+export function pathTo({ name, parent }: JsonPlace): string {
   return parent === undefined ? String(name) : pathTo(parent) + stepText(name);
 }
 
@@ -38,7 +38,7 @@ export function memberOf(answer: unknown, name: string | number): unknown {
 }
 
 /** What an answer to the data at `top` has at a place inside. */
-export function answerAt(place: Place, top: Place, answer: unknown): unknown {
+export function answerAt(place: JsonPlace, top: JsonPlace, answer: unknown): unknown {
   return place === top ? answer : memberOf(answerAt(place.parent!, top, answer), place.name);
 }
 
@@ -48,7 +48,7 @@ export function answerAt(place: Place, top: Place, answer: unknown): unknown {
  * @returns the places of all that is neither a list nor an object, in order
  * @throws InvalidValueError for what JSON would change
  */
-export function copyAt(place: Place, found: Place[] = [], depth = 1): Place[] {
+export function copyAt(place: JsonPlace, found: JsonPlace[] = [], depth = 1): JsonPlace[] {
   const given = valueAt(place);
   if (isScalar(given)) found.push(place);
   else {
@@ -100,7 +100,7 @@ export function typeName(data: unknown): string {
   return `an instance of ${Object.getPrototypeOf(data)?.constructor?.name || 'a class'}`;
 }
 
-export function refused(at: Place | string, reason: string): InvalidValueError {
+export function refused(at: JsonPlace | string, reason: string): InvalidValueError {
   const path = typeof at === 'string' ? at : pathTo(at);
   return new InvalidValueError(path, reason, { code: 'invalid_type', attempts: 0 });
 }

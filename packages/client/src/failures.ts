@@ -17,7 +17,7 @@ export interface Unapplied {
 }
 
 /** What `fetch` gives for an attempt. */
-export interface Answer {
+export interface ServiceResponse {
   readonly status: number;
   readonly text: string;
   readonly headers: { get(name: string): string | null };
@@ -89,7 +89,7 @@ const NOT_STANDIN =
   'this answer comes from a proxy or another server, not from Standin; is url the address of the service itself?';
 
 /** undefined: the answer is a success. */
-export function failureOf(operation: string, answer: Answer): Failure | undefined {
+export function failureOf(operation: string, answer: ServiceResponse): Failure | undefined {
   const { status, headers } = answer;
   if (status === 200) return undefined;
   const body = parseBody(answer.text);
@@ -106,7 +106,7 @@ export function failureOf(operation: string, answer: Answer): Failure | undefine
   return { error, isPassing, retryAfterMs };
 }
 
-function factsOf({ status, headers, attempts }: Answer) {
+function factsOf({ status, headers, attempts }: ServiceResponse) {
   return { status, requestId: headers.get('x-request-id') ?? undefined, attempts };
 }
 
@@ -136,13 +136,13 @@ export function networkFailure(operation: string, error: unknown, attempts: numb
 }
 
 /** A status 200 without Standin's JSON, or with data of another structure than the request's. */
-export function badAnswer(operation: string, answer: Answer): StandinError {
+export function badAnswer(operation: string, answer: ServiceResponse): StandinError {
   const message = `${operation}: the answer does not match the request: ${NOT_STANDIN}`;
   return new StandinError(message, { ...factsOf(answer), code: 'bad_answer' });
 }
 
 /** @throws StandinError when a path of the policy begins with `values`, and strings passed by it */
-export function checkPassed(operation: string, answer: Answer): void {
+export function checkPassed(operation: string, answer: ServiceResponse): void {
   if (!/passed=[1-9]/.test(answer.headers.get('standin-strings') ?? '')) return;
   const message = `${operation}: the policy left strings in clear, because one of its paths begins with values; rename that field in the policy`;
   throw new StandinError(message, { ...factsOf(answer), code: 'passed' });
@@ -151,7 +151,11 @@ export function checkPassed(operation: string, answer: Answer): void {
 export const REASONS: readonly unknown[] = ['unknown', 'forbidden'];
 
 /** The places that a lenient answer left out. @throws StandinError when it is not Standin's */
-export function unappliedIn(operation: string, answer: Answer, given: unknown): Unapplied[] {
+export function unappliedIn(
+  operation: string,
+  answer: ServiceResponse,
+  given: unknown,
+): Unapplied[] {
   const list = given ?? [];
   const isRight = (one: Unapplied | null) =>
     typeof one?.path === 'string' && IS_PATH.test(one.path) && REASONS.includes(one.reason);

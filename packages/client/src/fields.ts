@@ -1,4 +1,12 @@
-import { isPlainObject, type Place, pathTo, placeIn, refused, typeName, valueAt } from './data.ts';
+import {
+  isPlainObject,
+  type JsonPlace,
+  pathTo,
+  placeIn,
+  refused,
+  typeName,
+  valueAt,
+} from './data.ts';
 import { type ReadPath, readPath, type Steps } from './path.ts';
 
 type Field = Pick<ReadPath, 'steps' | 'isOptional'>;
@@ -18,15 +26,15 @@ function parseField(text: unknown): Field {
  * record stays as it is: only what is around these strings is copied.
  * @throws TypeError for an invalid path; InvalidValueError with the path of the faulty value
  */
-export function placesAt(root: Place, fields: readonly unknown[]): Place[] {
+export function placesAt(root: JsonPlace, fields: readonly unknown[]): JsonPlace[] {
   if (!Array.isArray(fields) || fields.length === 0)
     throw new TypeError('fields: must be a list of at least one path');
   const inList: Steps = Array.isArray(valueAt(root)) ? [null] : [];
   const copies = new Set<unknown>();
   // Two fields may lead to one place.
-  const found = new Map<string, Place>();
+  const found = new Map<string, JsonPlace>();
 
-  const walk = (place: Place, { steps: [step, ...steps], isOptional }: Field): void => {
+  const walk = (place: JsonPlace, { steps: [step, ...steps], isOptional }: Field): void => {
     const given = valueAt(place);
     if (given === null || (given === undefined && isOptional)) return;
     if (given === undefined)

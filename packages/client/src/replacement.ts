@@ -3,9 +3,9 @@ import type { Call } from './call.ts';
 import {
   answerAt,
   copyAt,
+  type JsonPlace,
   jsonOf,
   memberOf,
-  type Place,
   pathTo,
   placeIn,
   rootOf,
@@ -13,10 +13,10 @@ import {
 } from './data.ts';
 import { ForbiddenError, InvalidValueError } from './errors.ts';
 import {
-  type Answer,
   badAnswer,
   checkPassed,
   parseBody,
+  type ServiceResponse,
   type Unapplied,
   unappliedIn,
 } from './failures.ts';
@@ -39,8 +39,8 @@ export interface Outcome {
  */
 export async function replaceStrings(
   call: Call,
-  root: Place,
-  places: readonly Place[],
+  root: JsonPlace,
+  places: readonly JsonPlace[],
 ): Promise<Outcome> {
   const replaced = new Map<unknown, string | null>();
   const reasons = new Map<unknown, Unapplied['reason']>();
@@ -66,7 +66,7 @@ export async function replaceStrings(
   return { data: valueAt(root), unapplied };
 }
 
-function* valuesAt(places: readonly Place[]): Generator<Counted<unknown>> {
+function* valuesAt(places: readonly JsonPlace[]): Generator<Counted<unknown>> {
   // The service refuses what is no string.
   for (const value of new Set(places.map(valueAt)))
     yield [value, typeof value === 'string' ? JSON.stringify(value) : jsonOf(value), 1];
@@ -122,7 +122,7 @@ async function send(call: Call, body: string, pathFor: (path: string) => string 
   return { data, unapplied: unappliedIn(call.operation, answer, unapplied), answer };
 }
 
-function checked({ operation }: Call, given: unknown, answer: Answer): string | null {
+function checked({ operation }: Call, given: unknown, answer: ServiceResponse): string | null {
   if (typeof given === 'string' || (given === null && operation === 'lookup')) return given;
   throw badAnswer(operation, answer);
 }

@@ -1,5 +1,5 @@
 import { refused } from './data.ts';
-import { type Answer, badAnswer, parseBody, REASONS, type Unapplied } from './failures.ts';
+import { badAnswer, parseBody, REASONS, type ServiceResponse, type Unapplied } from './failures.ts';
 
 /** A value in a text. Offsets are as in `text.slice(start, end)`. */
 export interface Span {
@@ -23,7 +23,7 @@ export interface DetokenizedText {
 }
 
 /** Sends a body. Rejects with a StandinError. */
-export type Post = (operation: string, body: string) => Promise<Answer>;
+export type Post = (operation: string, body: string) => Promise<ServiceResponse>;
 
 const DETOKENIZE = 'text/detokenize';
 

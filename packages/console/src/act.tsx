@@ -5,7 +5,7 @@ import { ADMIN_PATHS, TICKET_HEADER, type TicketShown } from './protocol.ts';
 import { ask, Refused } from './send.ts';
 
 /** What is about to be done. Nothing is done until the button that names it is pressed. */
-export interface Step {
+export interface ActStep {
   readonly title: string;
   /** What somebody loses, or what will be seen in clear. */
   readonly warnings?: readonly string[];
@@ -21,7 +21,7 @@ export interface Step {
    * Does it, or looks what it would do.
    * @throws Refused, whose words are shown
    */
-  readonly go: (form: FormData) => Promise<Step | { readonly done: Children }>;
+  readonly go: (form: FormData) => Promise<ActStep | { readonly done: Children }>;
 }
 
 interface ActProps {
@@ -31,12 +31,12 @@ interface ActProps {
   of?: string;
   /** Without the button, a dialog that is open stays: it says what was done. */
   isOffered?: boolean;
-  step: Step | (() => Promise<Step>);
+  step: ActStep | (() => Promise<ActStep>);
 }
 
 /** A button for who is signed in to act, with the dialog in which the act is confirmed. */
 export function Act({ step, isOffered = true, ...named }: ActProps) {
-  const [first, setFirst] = useState<Step>();
+  const [first, setFirst] = useState<ActStep>();
   const close = () => setFirst(undefined);
   useEffect(close, [feed.admin]);
   if (feed.admin === null) return null;
@@ -49,7 +49,7 @@ export function Act({ step, isOffered = true, ...named }: ActProps) {
   );
 }
 
-function ActDialog({ first, close }: { first: Step; close: () => void }) {
+function ActDialog({ first, close }: { first: ActStep; close: () => void }) {
   const [step, setStep] = useState(first);
   const [error, setError] = useState('');
   const [done, setDone] = useState<Children>();

@@ -1,5 +1,5 @@
 import { useRef } from 'preact/hooks';
-import { Act, act, type Step } from './act.tsx';
+import { Act, type ActStep, act } from './act.tsx';
 import { clientAddress, date, plural } from './format.ts';
 import { Command, Field } from './parts.tsx';
 import type { ApiKeyState, ClientDetail } from './protocol.ts';
@@ -59,7 +59,7 @@ export function DisableClient({ client }: { client: ClientDetail }) {
   const means = isDisabled
     ? 'Its API keys work again, except those that are revoked or have expired.'
     : 'Whoever sends one of its API keys gets 401. Its tokens stay, and you can enable it again.';
-  const step: Step = {
+  const step: ActStep = {
     title: `${verb} “${name}”?`,
     lines: [means, `All nodes follow within 5 s. Its id is ${id}.`],
     verb: `${verb} the client`,
@@ -114,7 +114,7 @@ export function IssueApiKey({ client: { client_id: id, name } }: { client: Clien
 export function RevokeApiKey({ of, apiKey, isOffered }: RevokeProps) {
   const { api_key_id: id, created_at: createdAt, last_used_at: usedAt } = apiKey;
   const used = usedAt === null ? 'never' : date(Date.parse(usedAt));
-  const step: Step = {
+  const step: ActStep = {
     title: `Revoke ${id} of “${of}”?`,
     lines: [
       `Issued ${date(Date.parse(createdAt))}; last use: ${used}.`,
@@ -155,7 +155,7 @@ function policyInForce(): Promise<{ version: number; document: string } | null> 
 }
 
 /** @throws Refused with the mistakes of the document */
-async function checked(document: string, applied: () => void): Promise<Step> {
+async function checked(document: string, applied: () => void): Promise<ActStep> {
   const check = await act<PolicyCheck>('POST', '/policy/check', { document });
   const mistakes = check.mistakes.map(({ line, column, text }) => `${line}:${column}: ${text}`);
   if (!check.is_valid) throw new Refused(0, mistakes.join('\n'));
@@ -197,7 +197,7 @@ export function ApplyPolicy() {
     />
   );
   // Who changes a policy starts with the one in force: a document that is shorter takes away.
-  const step = async (): Promise<Step> => ({
+  const step = async (): Promise<ActStep> => ({
     title: 'Apply a policy',
     fields: field(draft.current || ((await policyInForce())?.document ?? '')),
     verb: 'Look what changes',
@@ -231,7 +231,7 @@ export function Forget({ space }: { space: string }) {
       <Field as="textarea" label="Tokens, one a line" name="tokens" rows={4} />
     </>
   );
-  const go = async (form: FormData): Promise<Step> => {
+  const go = async (form: FormData): Promise<ActStep> => {
     const inLines = (name: string) =>
       String(form.get(name))
         .split(/\r?\n/)

@@ -3,7 +3,7 @@ import { feed } from './feed.ts';
 import { PATHS, type PolicyDetail } from './protocol.ts';
 import { ask, type Refused } from './send.ts';
 
-interface Answer<T> {
+interface Fetched<T> {
   /** The last success; undefined: there was none. */
   readonly answer: T | undefined;
   /** Of the last answer; 0: there is none. */
@@ -16,8 +16,8 @@ const NONE = { answer: undefined, status: 0 };
  * What the service answers to a view, asked for again after every sample while the view is visible.
  * @param path null: asks for nothing, and keeps what is known
  */
-export function useAnswer<T>(path: string | null): Answer<T> {
-  const [known, setKnown] = useState<Answer<T> & { path?: string }>(NONE);
+export function useAnswer<T>(path: string | null): Fetched<T> {
+  const [known, setKnown] = useState<Fetched<T> & { path?: string }>(NONE);
   const isAsking = useRef(false);
   const isCurrent = known.path === path || path === null;
   useEffect(() => {

@@ -89,9 +89,9 @@ export function clientAddress(clientId: string): string {
   return `#/client/${encodeURIComponent(clientId)}`;
 }
 
-type Rights = Pick<ClientState, 'can_tokenize' | 'can_detokenize' | 'can_lookup'>;
+type ClientRights = Pick<ClientState, 'can_tokenize' | 'can_detokenize' | 'can_lookup'>;
 
-export function rightsOf(client: Rights): string {
+export function rightsOf(client: ClientRights): string {
   const operations = ['tokenize', 'detokenize', 'lookup'] as const;
   return operations.filter((one) => client[`can_${one}`]).join(', ') || 'nothing';
 }

@@ -13,7 +13,7 @@ export {
   valueEnd,
 } from './json-text.ts';
 export { distance, listed, MAX_WRONG, nearest, shownField, suggested } from './near.ts';
-export { type Path, pathText, Step } from './step.ts';
+export { type Path, PathStep as Step, pathText } from './step.ts';
 export {
   addPath,
   newTree,

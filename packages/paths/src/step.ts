@@ -7,15 +7,15 @@ export type Path = Iterable<string | number>;
  * The end of a path. Places in one object or list share the steps to it, so the paths of all places
  * need memory for their last steps only.
  */
-export class Step implements Path {
-  readonly up: Step | undefined;
+export class PathStep implements Path {
+  readonly up: PathStep | undefined;
   readonly name: string | number;
   /** How many steps the path has. */
   readonly depth: number;
   #text: string | undefined;
   #jsonBytes: number | undefined;
 
-  constructor(up: Step | undefined, name: string | number) {
+  constructor(up: PathStep | undefined, name: string | number) {
     this.up = up;
     this.name = name;
     this.depth = (up?.depth ?? 0) + 1;
@@ -50,5 +50,5 @@ function jsonBytesOf(text: string): number {
 }
 
 export function pathText(path: Path): string {
-  return path instanceof Step ? path.text : written(path);
+  return path instanceof PathStep ? path.text : written(path);
 }

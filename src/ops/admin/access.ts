@@ -4,7 +4,7 @@ import { type SignedIn, TICKET_HEADER } from '#console';
 import type { AdminToken } from '../../options.ts';
 import { bearerOf, checkIsPage, checkSameOrigin } from '../access.ts';
 import { refusal } from '../errors.ts';
-import { Sessions, Tokens } from '../sessions.ts';
+import { CsrfTokens, Sessions } from '../sessions.ts';
 import { isReading, type OpsContext } from '../web.ts';
 
 /** A browser that is left open must not stay an administrator. */
@@ -23,11 +23,11 @@ interface AdminSession {
 /** Decides who may use the admin API: programs by their token, the console by its session. */
 export class AdminAccess {
   readonly sessions: Sessions<AdminSession>;
-  readonly tokens: Tokens;
+  readonly tokens: CsrfTokens;
 
   /** @param isSecure whether the listener speaks TLS */
   constructor(tokens: readonly AdminToken[], isSecure: boolean) {
-    this.tokens = new Tokens('ADMIN_TOKEN', tokens);
+    this.tokens = new CsrfTokens('ADMIN_TOKEN', tokens);
     this.sessions = new Sessions({ name: 'admin', durationMs: SESSION_MS, isSecure });
   }
 

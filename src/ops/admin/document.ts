@@ -1,5 +1,5 @@
 import { documentOf, type OpenApiDocument } from '../../openapi/document.ts';
-import type { Operation } from '../../openapi/operations.ts';
+import type { PathOperation } from '../../openapi/operations.ts';
 import { HEADERS_OF_ALL, parameter, type Response, response } from '../../openapi/responses.ts';
 import * as schemas from '../../openapi/schemas.ts';
 import { ADMIN_ERRORS, type AdminErrorCode } from '../errors.ts';
@@ -57,7 +57,7 @@ interface OpsAddress {
 export function adminDocumentOf({ OPS_HOST, OPS_PORT, OPS_TLS }: OpsAddress): OpenApiDocument {
   const host = OPS_HOST.includes(':') ? `[${OPS_HOST}]` : OPS_HOST;
   const url = `${OPS_TLS ? 'https' : 'http'}://${host}:${OPS_PORT}`;
-  const paths: Record<string, Record<string, Operation>> = {};
+  const paths: Record<string, Record<string, PathOperation>> = {};
   for (const operation of ADMIN_OPERATIONS) {
     const path = ADMIN_PATH + operation.path;
     paths[path] = { ...paths[path], [operation.method]: inDocument(operation) };
@@ -90,7 +90,7 @@ export function adminDocumentText(address: OpsAddress): string {
   return `${JSON.stringify(adminDocumentOf(address), null, 2)}\n`;
 }
 
-function inDocument(operation: AdminOperation): Operation {
+function inDocument(operation: AdminOperation): PathOperation {
   const { path, id, tag, summary, description, body, statuses = [200], errors = [] } = operation;
   const named = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => PARAMETERS[name!]!);
   const parameters = [...named, ...(operation.isConditional ? CONDITIONS : [])];

@@ -29,7 +29,7 @@ import type { Sampler } from './sampler.ts';
 
 /** All readers within this time get the same state. */
 const FRESH_FOR_MS = 1_000;
-const PATIENCE_MS = 3_000;
+const TIMEOUT_MS = 3_000;
 const MAX_SHOWN_CLIENTS = 200;
 
 /** Facts that the process knows without the database. */
@@ -83,7 +83,7 @@ export class CurrentState {
    * @throws Unavailable
    */
   async client(clientId: string): Promise<ClientDetail | undefined> {
-    const deadlineMs = performance.now() + PATIENCE_MS;
+    const deadlineMs = performance.now() + TIMEOUT_MS;
     const clients = await this.#options.vault.clients.list(deadlineMs);
     const client = clients.find((one) => one.client_id === clientId);
     return client && this.#detailOf(client, deadlineMs);
@@ -94,7 +94,7 @@ export class CurrentState {
    * @throws Unavailable
    */
   async clientOf(apiKey: string): Promise<ClientDetail | undefined> {
-    const deadlineMs = performance.now() + PATIENCE_MS;
+    const deadlineMs = performance.now() + TIMEOUT_MS;
     const client = await clientOf(this.#options.vault, apiKey, deadlineMs);
     return client && this.#detailOf(client, deadlineMs);
   }
@@ -105,7 +105,7 @@ export class CurrentState {
     tag,
   }: Pick<PolicyDetail, 'version' | 'tag'>): Promise<string | null> {
     if (tag === null) return null;
-    const deadlineMs = performance.now() + PATIENCE_MS;
+    const deadlineMs = performance.now() + TIMEOUT_MS;
     const stored = await this.#options.vault.policies.get(version, deadlineMs).catch(() => null);
     return stored && tagOf(stored.document) === tag ? stored.document : null;
   }
@@ -149,7 +149,7 @@ export class CurrentState {
   async #ask(): Promise<ConsoleState> {
     const { facts, sampler, policy, sizes } = this.#options;
     const isUp = await this.#health.isDatabaseUp();
-    const deadlineMs = performance.now() + PATIENCE_MS;
+    const deadlineMs = performance.now() + TIMEOUT_MS;
     const ifUp = <T>(part: (deadlineMs: number) => Promise<T>) =>
       isUp ? part(deadlineMs).catch(() => null) : null;
     const [vault, keys, clients] = await Promise.all([

@@ -2,7 +2,7 @@ import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:ht
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { API_KEY_HEADER, type Operation } from '#console';
-import { Refusal } from '../errors.ts';
+import { OpsError } from '../errors.ts';
 import { alreadySent, type OpsContext, readJson } from '../web.ts';
 
 /** Longer than the service needs for any response. */
@@ -34,14 +34,14 @@ export class PlaygroundForwarder {
   /** @throws Refusal */
   async forward(operation: Operation, c: OpsContext): Promise<Response> {
     if (this.#options.asksClients()) {
-      throw new Refusal(
+      throw new OpsError(
         409,
         'client_certificate',
         'The playground cannot call the service: callers need a client certificate (TLS_CLIENT_CA_FILE), and the console has none.',
       );
     }
     if (this.#underWay >= MAX_UNDER_WAY) {
-      throw new Refusal(503, 'too_many', 'The playground is busy. Try again in a moment.');
+      throw new OpsError(503, 'too_many', 'The playground is busy. Try again in a moment.');
     }
     this.#underWay++;
     try {
@@ -81,8 +81,9 @@ export class PlaygroundForwarder {
         sent.once('response', resolve).on('error', reject).end(body);
       });
     } catch {
-      if (expired.aborted) throw new Refusal(504, 'timeout', 'The service did not answer in time.');
-      throw new Refusal(502, 'unreachable', 'The console cannot reach the public listener.');
+      if (expired.aborted)
+        throw new OpsError(504, 'timeout', 'The service did not answer in time.');
+      throw new OpsError(502, 'unreachable', 'The console cannot reach the public listener.');
     }
   }
 }

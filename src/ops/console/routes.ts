@@ -13,7 +13,7 @@ import type { RecentRequests } from '../../observe/recent-requests.ts';
 import { documentText, openApiDocument } from '../../openapi/document.ts';
 import { referenceHtml } from '../../openapi/reference.ts';
 import type { Access } from '../access.ts';
-import { Refusal, refusal } from '../errors.ts';
+import { OpsError, refusal } from '../errors.ts';
 import type { OpsPage } from '../server.ts';
 import { type OpsApp, type OpsContext, readToken } from '../web.ts';
 import type { CurrentState } from './current-state.ts';
@@ -72,7 +72,7 @@ async function found(
 ): Promise<ClientDetail> {
   const client = await asked.catch((error) => {
     if (!(error instanceof Unavailable)) throw error;
-    throw new Refusal(503, 'database_unavailable', 'The database does not answer.');
+    throw new OpsError(503, 'database_unavailable', 'The database does not answer.');
   });
   if (client === undefined) throw refusal('not_found', missing);
   return client;

@@ -37,9 +37,9 @@ export class Sampler {
   }
 
   start(): void {
-    this.#timer = setInterval(() => void this.#look(), SAMPLE_INTERVAL_MS);
+    this.#timer = setInterval(() => void this.#sample(), SAMPLE_INTERVAL_MS);
     this.#timer.unref();
-    void this.#look();
+    void this.#sample();
   }
 
   stop(): void {
@@ -88,7 +88,7 @@ export class Sampler {
   }
 
   /** A slow reading delays the next reading, so its sample covers a longer time. */
-  async #look(): Promise<void> {
+  async #sample(): Promise<void> {
     if (this.#isReading) return;
     this.#isReading = true;
     try {

@@ -14,7 +14,7 @@ const NO_BYTES = Buffer.alloc(0);
 export function readBody(exchange: Exchange): Promise<Buffer> {
   const { request, context } = exchange;
   const { budget, bodyLimit } = context;
-  const held = exchange.held!;
+  const held = exchange.reservation!;
   const declared = Number(request.headers['content-length'] ?? Number.NaN);
   const pieces = new Pieces();
   let bytes = 0;
@@ -23,13 +23,13 @@ export function readBody(exchange: Exchange): Promise<Buffer> {
       bytes += chunk.length;
       if (bytes > bodyLimit)
         fail(new CallerError('payload_too_large', MESSAGES.payload_too_large(bodyLimit)));
-      else if (!budget.grow(held, pieces.add(chunk))) fail(new CallerError('overloaded', '', 1));
+      else if (!budget.reserve(held, pieces.add(chunk))) fail(new CallerError('overloaded', '', 1));
       else if (bytes !== declared)
         budget.wait(held, () => fail(new CallerError('request_timeout')));
     };
     const leave = (): void => {
       request.off('data', take).off('end', finish).off('error', fail);
-      budget.goOn(held);
+      budget.resume(held);
     };
     const finish = (): void => {
       leave();

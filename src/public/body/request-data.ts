@@ -8,6 +8,7 @@ import { DEFAULT_KIND, type Value } from '../../types.ts';
 import type { Exchange } from '../exchange.ts';
 import { checkPrecondition } from '../guards.ts';
 import { judgedRules } from '../rights.ts';
+import { type BodyPlace, BodyWalk } from './body-walk.ts';
 import {
   checkedText,
   collectFields,
@@ -19,7 +20,6 @@ import {
   parseData,
   replaceFields,
 } from './data.ts';
-import { type Place, RecordWalk } from './record-walk.ts';
 
 /** What takes the place of a text: null where nothing was found. */
 export type Replacement = string | null;
@@ -98,10 +98,10 @@ export async function dataOf(exchange: Exchange, body: Buffer): Promise<RequestD
     exchange.reserveFields(fields.length);
     if (!isReordered) return new PlainData(viewer, data as JsonObject, fields);
     exchange.reserve(body.length);
-    return new RecordData(viewer, text, new RecordWalk(text, ALL_STRINGS, KEPT_ORDER));
+    return new RecordData(viewer, text, new BodyWalk(text, ALL_STRINGS, KEPT_ORDER));
   }
   exchange.reserve(body.length);
-  const walk = new RecordWalk(text, rules, {
+  const walk = new BodyWalk(text, rules, {
     maxPlaces: valuesLimit,
     onUnnamed: (node, name) => warnOfNear(exchange, rules, node, name),
   });
@@ -254,10 +254,10 @@ class PlainData extends RequestValues implements RequestData {
 /** Strings at their places in the text. Everything between them is copied byte for byte. */
 class RecordData extends RequestValues implements RequestData {
   readonly #text: string;
-  readonly #walk: RecordWalk;
+  readonly #walk: BodyWalk;
 
-  constructor(viewer: Viewer, text: string, walk: RecordWalk) {
-    const texts = walk.places.map((place: Place) => place.text);
+  constructor(viewer: Viewer, text: string, walk: BodyWalk) {
+    const texts = walk.places.map((place: BodyPlace) => place.text);
     super(viewer, texts, viewer.rules.tree && walk.passed);
     this.#text = text;
     this.#walk = walk;

@@ -10,7 +10,7 @@ import {
   viewerOf,
 } from './request-data.ts';
 import { TextOffsets, textIn } from './text-values.ts';
-import { heldFrom, type Place, TokenFinder } from './token-finder.ts';
+import { heldFrom, TokenFinder, type TokenPlace } from './token-finder.ts';
 
 /**
  * The tokens in the running text of `{"data":{"text":"...","more":true}}`. With `more`, the text is
@@ -40,7 +40,7 @@ interface Text {
 }
 
 /** Where something stands in a text. */
-type Stretch = Pick<Place, 'start' | 'end'>;
+type Stretch = Pick<TokenPlace, 'start' | 'end'>;
 
 /** What may be a token, each with where it begins and ends. */
 class TextTokens extends RequestValues implements RequestData {
@@ -87,9 +87,9 @@ class TextTokens extends RequestValues implements RequestData {
 
 /** Before the vault has answered, a place may have several candidates. */
 class TextCandidates extends TextTokens {
-  readonly #places: readonly Place[];
+  readonly #places: readonly TokenPlace[];
 
-  constructor(viewer: Viewer, text: Text, places: readonly Place[]) {
+  constructor(viewer: Viewer, text: Text, places: readonly TokenPlace[]) {
     super(viewer, text, places);
     this.#places = places;
   }

@@ -11,7 +11,7 @@ export interface Candidate {
 }
 
 /** A place in a text that ends like a token. */
-export interface Place {
+export interface TokenPlace {
   /** Where its longest candidate begins. */
   readonly start: number;
   readonly end: number;
@@ -53,8 +53,8 @@ export class TokenFinder {
   }
 
   /** @param max when there are more places, it stops looking */
-  find(text: string, max: number): Place[] {
-    const places: Place[] = [];
+  find(text: string, max: number): TokenPlace[] {
+    const places: TokenPlace[] = [];
     let from = 0;
     for (const { 0: ending, index } of text.matchAll(this.#pattern)) {
       const place = this.#placeAt(text, from, index, index + ending.length);
@@ -66,7 +66,7 @@ export class TokenFinder {
     return places;
   }
 
-  #placeAt(text: string, from: number, stemEnd: number, end: number): Place | undefined {
+  #placeAt(text: string, from: number, stemEnd: number, end: number): TokenPlace | undefined {
     const run = runStart(text, from, stemEnd, isInRun);
     const letters = stemEnd - runStart(text, from, stemEnd, isLetter);
     const lengths = this.#lengths.filter((length) => length <= letters);

@@ -5,7 +5,7 @@ import type { CallerErrorCode } from '../../errors.ts';
 
 /** When unsent bytes make no progress for this long, their reader has stopped reading. */
 const UNREAD_TIMEOUT_MS = 30_000;
-const LOOK_INTERVAL_MS = 1_000;
+const POLL_INTERVAL_MS = 1_000;
 
 /** The unsent bytes of a connection at the last look. */
 interface Unsent {
@@ -62,7 +62,7 @@ export function boundConnections(
         count.unreadAnswer?.();
       } else if (now !== before) unsent.set(socket, now);
     }
-  }, LOOK_INTERVAL_MS);
+  }, POLL_INTERVAL_MS);
   look.unref();
   server.once('close', () => clearInterval(look));
 }

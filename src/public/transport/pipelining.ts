@@ -1,6 +1,6 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { ByteBudget, Holder } from '../../limits/byte-budget.ts';
+import type { ByteBudget, Reservation } from '../../limits/byte-budget.ts';
 import { isEnding } from './connections.ts';
 
 /** Requests of one connection that run at the same time. */
@@ -19,7 +19,7 @@ const CHUNKED_FACTOR = 32;
 /** What Node's parser takes as the end of HTTP on a connection. */
 const IS_UPGRADE = 2;
 
-const lanes = new WeakMap<Socket, Lane>();
+const queues = new WeakMap<Socket, RequestQueue>();
 
 /**
  * Bounds the requests that one connection can send ahead of its answers. Node parses all requests
@@ -35,10 +35,10 @@ export function inTurn(
   const options = { handler, budget, maxInHand, maxAhead };
   return (request, response) => {
     const { socket } = request;
-    let lane = lanes.get(socket);
+    let lane = queues.get(socket);
     if (lane === undefined) {
-      lane = new Lane(socket, options);
-      lanes.set(socket, lane);
+      lane = new RequestQueue(socket, options);
+      queues.set(socket, lane);
     }
     lane.take(request, response);
   };
@@ -49,7 +49,7 @@ export function inTurn(
  * before. A request that was answered before its body broke off gets no second answer.
  */
 export function refuseAfterAnswers(socket: Socket, refuse: () => void): void {
-  const lane = lanes.get(socket);
+  const lane = queues.get(socket);
   if (lane === undefined) refuse();
   else lane.end(refuse);
 }
@@ -60,7 +60,7 @@ export function earlyBytes({ headers }: IncomingMessage): number {
   return Math.min(Number(headers['content-length'] ?? 0), READ_BYTES);
 }
 
-interface LaneOptions {
+interface QueueOptions {
   readonly handler: RequestListener;
   readonly budget: ByteBudget;
   readonly maxInHand: number;
@@ -68,9 +68,9 @@ interface LaneOptions {
 }
 
 /** The requests of a connection. */
-class Lane {
+class RequestQueue {
   readonly #socket: Socket;
-  readonly #options: LaneOptions;
+  readonly #options: QueueOptions;
   /** The requests without a whole answer. */
   #unanswered = 0;
   #inHand = 0;
@@ -78,13 +78,13 @@ class Lane {
   #newest!: IncomingMessage;
   #newestResponse!: ServerResponse;
   /** The memory of requests ahead; undefined: none came yet. */
-  #held: Holder | undefined;
+  #held: Reservation | undefined;
   /** Set when no further request can come. */
   #refuse: (() => void) | undefined;
   #isPaused = false;
   #isTurnDue = false;
 
-  constructor(socket: Socket, options: LaneOptions) {
+  constructor(socket: Socket, options: QueueOptions) {
     this.#socket = socket;
     this.#options = options;
   }
@@ -127,16 +127,16 @@ class Lane {
     if (this.#held === undefined) {
       const opened = budget.openAhead();
       this.#held = opened;
-      socket.once('close', () => budget.settle(opened, 0));
+      socket.once('close', () => budget.shrinkTo(opened, 0));
     }
     const held = this.#held;
     const bytes = waitingBytes(request);
-    if (this.#unanswered >= maxAhead || !budget.grow(held, bytes)) return false;
+    if (this.#unanswered >= maxAhead || !budget.reserve(held, bytes)) return false;
     const cut = () => socket.destroy();
     budget.wait(held, cut);
     response.once('close', () => {
       if (socket.destroyed) return;
-      budget.settle(held, held.bytes - bytes);
+      budget.shrinkTo(held, held.bytes - bytes);
       if (held.bytes > 0) budget.wait(held, cut);
     });
     return true;

@@ -1,4 +1,4 @@
-import type { TokenMode, TokenTerms } from '../../client-settings.ts';
+import type { TokenMode, TokenOptions } from '../../client-settings.ts';
 import {
   CallerError,
   type CallerErrorCode,
@@ -29,7 +29,7 @@ export const NO_POLICY = '';
 export interface View {
   /** Tag of the policy; NO_POLICY: there is none. */
   readonly policy: string;
-  readonly line: string | null;
+  readonly entry: string | null;
   readonly space: string;
   /**
    * One character for each text. A value: the number of its kind in the policy. A token: SCOPED
@@ -57,15 +57,15 @@ export function viewOfTokens(viewer: Viewer, kinds: readonly Kind[]): View | nul
 
 function viewOf(viewer: Viewer, kinds: readonly Kind[], markOf: (kind: Kind) => string) {
   if (viewer.isPlain) return null;
-  const { rules, line, space } = viewer;
+  const { rules, entry, space } = viewer;
   let marks = '';
   for (const kind of kinds) marks += markOf(kind);
-  return { policy: rules.tag ?? NO_POLICY, line, space, marks };
+  return { policy: rules.tag ?? NO_POLICY, entry, space, marks };
 }
 
 /** A spread would cost 3 us. */
-export function withMarks({ policy, line, space }: View, marks: string): View {
-  return { policy, line, space, marks };
+export function withMarks({ policy, entry, space }: View, marks: string): View {
+  return { policy, entry, space, marks };
 }
 
 /** A question to a vault thread. Its texts are distinct, together with their marks. */
@@ -74,7 +74,7 @@ export interface Question {
   readonly operation: 'tokenize' | 'lookup' | 'detokenize' | 'sizes' | 'accept';
   readonly texts: readonly string[];
   /** Of values; null: the texts are none. */
-  readonly terms: TokenTerms | null;
+  readonly terms: TokenOptions | null;
   /** null: the whole vault, as without a policy. */
   readonly view: View | null;
 }
@@ -85,7 +85,7 @@ export interface Question {
  */
 export type Results = readonly (Token | Value | number | null | undefined)[];
 
-export interface Call {
+export interface VaultCall {
   readonly id: number;
   readonly question: Question;
   /** Upper bound of the values' bytes; 0 for `sizes`. */
@@ -95,7 +95,7 @@ export interface Call {
 }
 
 /** A message to a thread: packed calls, newer keys, a newer policy, or the request to reconnect. */
-export type ToThread = readonly Part[] | KeySnapshot | NewPolicy | 'reconnect';
+export type ToThread = readonly MessagePart[] | KeySnapshot | NewPolicy | 'reconnect';
 
 export interface NewPolicy {
   readonly policy: Policy;
@@ -112,23 +112,26 @@ export type Report =
  * Messages are flat arrays. To clone and read a call and its results takes 1.3 us each as arrays,
  * and 3.6 us as objects.
  */
-export type Part = string | number | null | undefined;
+export type MessagePart = string | number | null | undefined;
 
-export function packCall({ id, question, bytes, deadlineMs }: Call, parts: Part[]): void {
+export function packCall(
+  { id, question, bytes, deadlineMs }: VaultCall,
+  parts: MessagePart[],
+): void {
   const { operation, texts, terms, view } = question;
   parts.push(id, operation, bytes, deadlineMs);
   if (terms === null) parts.push(null);
   else parts.push(terms.token_mode, terms.time_to_live_s);
   if (view === null) parts.push(null);
-  else parts.push(view.policy, view.line, view.space, view.marks);
+  else parts.push(view.policy, view.entry, view.space, view.marks);
   parts.push(texts.length);
   for (const text of texts) parts.push(text);
 }
 
-export function unpackCalls(parts: readonly Part[]): Call[] {
+export function unpackCalls(parts: readonly MessagePart[]): VaultCall[] {
   let at = 0;
-  const next = <T extends Part>() => parts[at++] as T;
-  const calls: Call[] = [];
+  const next = <T extends MessagePart>() => parts[at++] as T;
+  const calls: VaultCall[] = [];
   while (at < parts.length) {
     const id = next<number>();
     const operation = next<Question['operation']>();
@@ -140,7 +143,7 @@ export function unpackCalls(parts: readonly Part[]): Call[] {
     const view =
       policy === null
         ? null
-        : { policy, line: next<string | null>(), space: next<string>(), marks: next<string>() };
+        : { policy, entry: next<string | null>(), space: next<string>(), marks: next<string>() };
     const count = next<number>();
     const texts = parts.slice(at, at + count) as string[];
     at += count;
@@ -149,14 +152,14 @@ export function unpackCalls(parts: readonly Part[]): Call[] {
   return calls;
 }
 
-export function packResults(id: number, results: Results, parts: (Part | Report)[]): void {
+export function packResults(id: number, results: Results, parts: (MessagePart | Report)[]): void {
   parts.push(id, results.length);
   for (const result of results) parts.push(result);
 }
 
 /** Unpacks what packResults packed, and the reports between the results. */
 export function unpackReports(
-  parts: readonly (Part | Report)[],
+  parts: readonly (MessagePart | Report)[],
   onResults: (id: number, results: Results) => void,
   onReport: (report: Report) => void,
 ): void {

@@ -1,10 +1,10 @@
-import type { TokenTerms } from '../../client-settings.ts';
+import type { TokenOptions } from '../../client-settings.ts';
 import { scopeOf } from '../../crypto/scope.ts';
 import type { Policy } from '../../policy/policy.ts';
 import { type Kind, PolicyRules } from '../../policy/rules.ts';
 import { DEFAULT_KIND, type Value } from '../../types.ts';
 import type { Visibility } from '../detokenizer.ts';
-import type { ValueTerms } from '../tokenizer.ts';
+import type { ValueOptions } from '../tokenizer.ts';
 import {
   hiddenKind,
   kindMark,
@@ -25,7 +25,7 @@ type Show = (value: Value) => Value;
 interface Ready {
   readonly rules: PolicyRules;
   /** By mark, for each space and terms of clients. */
-  readonly terms: Map<string, ReadonlyMap<number, ValueTerms>>;
+  readonly terms: Map<string, ReadonlyMap<number, ValueOptions>>;
   /** By kind, for each line of the rights. */
   readonly shows: Map<string | null, Map<string, Show>>;
 }
@@ -53,14 +53,14 @@ export class ThreadRules {
   }
 
   /** The terms of each value, by its mark. */
-  termsOf(terms: TokenTerms, { policy, space, marks }: View): ValueTerms[] {
+  termsOf(terms: TokenOptions, { policy, space, marks }: View): ValueOptions[] {
     const ofKinds = this.#termsOfKinds(this.#of(policy), terms, space);
-    const all: ValueTerms[] = [];
+    const all: ValueOptions[] = [];
     for (let i = 0; i < marks.length; i++) all.push(ofKinds.get(marks.charCodeAt(i))!);
     return all;
   }
 
-  visibility({ policy, line, space, marks }: View): Visibility {
+  visibility({ policy, entry: line, space, marks }: View): Visibility {
     const { rules, shows } = this.#of(policy);
     const ofKinds = entryOf(shows, line, () => new Map<string, Show>());
     return {
@@ -73,9 +73,9 @@ export class ThreadRules {
     };
   }
 
-  #termsOfKinds({ rules, terms }: Ready, own: TokenTerms, space: string) {
+  #termsOfKinds({ rules, terms }: Ready, own: TokenOptions, space: string) {
     const key = `${own.token_mode} ${own.time_to_live_s} ${space}`;
-    const termsFor = (kind: Kind): ValueTerms => {
+    const termsFor = (kind: Kind): ValueOptions => {
       const scope = scopeOf(kind.settings.name, space);
       return { ...rules.termsOf(kind, own), kind, scope };
     };

@@ -1,9 +1,9 @@
 import { Worker } from 'node:worker_threads';
-import type { TokenTerms } from '../../client-settings.ts';
+import type { TokenOptions } from '../../client-settings.ts';
 import { CallerError } from '../../errors.ts';
 import type { Kind } from '../../policy/rules.ts';
 import type { Viewer } from '../../policy/viewer.ts';
-import { monotonicMs, REQUEST_PATIENCE_MS } from '../../timeouts.ts';
+import { monotonicMs, VAULT_TIMEOUT_MS } from '../../timeouts.ts';
 import { DEFAULT_KIND, type Token, type Value } from '../../types.ts';
 import type { KeySnapshot } from '../../vault/keyring-follower.ts';
 import { CONTROL_CONNECTIONS } from '../../vault/pools.ts';
@@ -11,9 +11,9 @@ import { mostValueBytes } from '../value-bytes.ts';
 import {
   errorOf,
   type KindValue,
+  type MessagePart,
   type NewPolicy,
   Outbox,
-  type Part,
   packCall,
   type Question,
   type Report,
@@ -54,7 +54,7 @@ export interface ThreadObserver {
 
 interface Thread {
   readonly worker: Worker;
-  readonly outbox: Outbox<Part>;
+  readonly outbox: Outbox<MessagePart>;
   pendingTexts: number;
 }
 
@@ -80,7 +80,7 @@ const lengthOf = ({ length }: string) => length;
 
 /** For a request that starts now: a time of monotonicMs. */
 export function requestDeadline(): number {
-  return monotonicMs() + REQUEST_PATIENCE_MS;
+  return monotonicMs() + VAULT_TIMEOUT_MS;
 }
 
 /**
@@ -119,7 +119,7 @@ export class VaultClient {
    */
   async tokenize(
     { texts, kinds }: Texts<Value>,
-    terms: TokenTerms,
+    terms: TokenOptions,
     viewer: Viewer,
     deadlineMs?: number,
   ): Promise<readonly Token[]> {
@@ -137,7 +137,7 @@ export class VaultClient {
   /** See Tokenizer.lookup. @throws as tokenize */
   lookup(
     { texts, kinds }: Texts<Value>,
-    terms: TokenTerms,
+    terms: TokenOptions,
     viewer: Viewer,
     deadlineMs?: number,
   ): Promise<readonly (Token | null)[]> {
@@ -224,7 +224,9 @@ export class VaultClient {
     const worker = new Worker(THREAD, { workerData: data, execArgv: [] });
     const onResults = (id: number, results: Results) => this.#end(id).resolve(results);
     const onReport = (report: Report) => this.#take(report);
-    worker.on('message', (parts: (Part | Report)[]) => unpackReports(parts, onResults, onReport));
+    worker.on('message', (parts: (MessagePart | Report)[]) =>
+      unpackReports(parts, onResults, onReport),
+    );
     // Rethrown to end the process: it is useless now, and a supervisor can restart it.
     worker.on('error', (error) => {
       throw error;

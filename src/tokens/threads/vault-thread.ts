@@ -2,23 +2,23 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { Unavailable } from '../../errors.ts';
 import { Timeline } from '../../store/primary.ts';
 import { RecordStore } from '../../store/records.ts';
-import { monotonicMs, REQUEST_PATIENCE_MS, statementDeadline } from '../../timeouts.ts';
+import { monotonicMs, statementDeadline, VAULT_TIMEOUT_MS } from '../../timeouts.ts';
 import type { Token, Value } from '../../types.ts';
 import { LeasedKeyring } from '../../vault/leased-keyring.ts';
 import { openPool } from '../../vault/pools.ts';
 import { Detokenizer } from '../detokenizer.ts';
 import { Tokenizer } from '../tokenizer.ts';
 import {
-  type Call,
   failureOf,
+  type MessagePart,
   Outbox,
-  type Part,
   packResults,
   type Report,
   type Results,
   type ThreadData,
   type ToThread,
   unpackCalls,
+  type VaultCall,
 } from './messages.ts';
 import { isPiece } from './pieces.ts';
 import { ThreadRules } from './thread-rules.ts';
@@ -36,12 +36,12 @@ const STALLED_AFTER_MS = 1_000;
 const MAX_PIECES_UNDER_WAY = 8;
 
 const data = workerData as ThreadData;
-const outbox = new Outbox<Part | Report>((parts) => parentPort!.postMessage(parts));
+const outbox = new Outbox<MessagePart | Report>((parts) => parentPort!.postMessage(parts));
 const onDamaged = (damaged: number) => outbox.put({ damaged });
 const keys = new LeasedKeyring(data.keys, () => outbox.put({ wantsKeys: true }));
 const pool = openPool(data.vault, data.connections, new Timeline(data.timeline));
 const records = new RecordStore(pool, {
-  patienceMs: REQUEST_PATIENCE_MS,
+  timeoutMs: VAULT_TIMEOUT_MS,
   onBatch: (batch, count) => outbox.put({ batch, records: count }),
 });
 const tokenizer = new Tokenizer(records, keys, data.vault.token_suffix, onDamaged);
@@ -49,7 +49,7 @@ const detokenizer = new Detokenizer(records, keys, onDamaged);
 const rules = new ThreadRules();
 
 /** Waiting pieces, with their time of arrival. */
-const pieces: { readonly call: Call; readonly sinceMs: number }[] = [];
+const pieces: { readonly call: VaultCall; readonly sinceMs: number }[] = [];
 let piecesUnderWay = 0;
 let isPieceDue = false;
 
@@ -65,7 +65,7 @@ parentPort!.on('message', (message: ToThread) => {
   beginPieceSoon();
 });
 
-function isCalls(message: Exclude<ToThread, string>): message is readonly Part[] {
+function isCalls(message: Exclude<ToThread, string>): message is readonly MessagePart[] {
   return Array.isArray(message);
 }
 
@@ -78,7 +78,7 @@ function beginPieceSoon(): void {
 function beginPiece(): void {
   isPieceDue = false;
   piecesUnderWay++;
-  const deadlineMs = monotonicMs() + REQUEST_PATIENCE_MS;
+  const deadlineMs = monotonicMs() + VAULT_TIMEOUT_MS;
   void answer({ ...pieces.shift()!.call, deadlineMs }).then((error) => {
     piecesUnderWay--;
     if (error instanceof Unavailable) failStalled(error);
@@ -98,7 +98,7 @@ function failStalled(error: Unavailable): void {
 }
 
 /** Resolves to the error of the call, or to undefined. */
-async function answer(call: Call): Promise<unknown> {
+async function answer(call: VaultCall): Promise<unknown> {
   try {
     packResults(call.id, await resultsOf(call), outbox.due());
     return undefined;
@@ -108,7 +108,7 @@ async function answer(call: Call): Promise<unknown> {
   }
 }
 
-function resultsOf(call: Call): Promise<Results> {
+function resultsOf(call: VaultCall): Promise<Results> {
   // performance.now() of this thread differs from that of the caller's thread.
   const byMs = statementDeadline(performance.now() + call.deadlineMs - monotonicMs());
   const { bytes, question } = call;

@@ -13,7 +13,7 @@ import { MAX_DEPTH } from '../schema.ts';
 import { checkName, checkText, problem, tooManyValues } from './data.ts';
 
 /** A string of the body that is replaced. */
-export interface Place {
+export interface BodyPlace {
   /** Offsets in the text, quotes included. */
   readonly start: number;
   readonly end: number;
@@ -41,8 +41,8 @@ const BLANK_LENGTH = 2;
  * Finds the strings that a policy replaces. The walk only skips what no path leads to, unless the
  * policy cares for strings elsewhere. It is as deep as the paths, or as MAX_DEPTH.
  */
-export class RecordWalk extends JsonWalk {
-  readonly places: Place[] = [];
+export class BodyWalk extends JsonWalk {
+  readonly places: BodyPlace[] = [];
   /** How many strings no path leads to, without those in `places`. */
   passed = 0;
   /** The offsets of the value of `data`. */

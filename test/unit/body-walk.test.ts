@@ -5,8 +5,8 @@ import { MISREADS_NAMES } from '../../src/access/misread-names.ts';
 import { parsePolicy } from '../../src/policy/parse.ts';
 import type { Elsewhere } from '../../src/policy/policy.ts';
 import { PolicyRules } from '../../src/policy/rules.ts';
+import { BodyWalk } from '../../src/public/body/body-walk.ts';
 import { collectFields, parseBody } from '../../src/public/body/data.ts';
-import { RecordWalk } from '../../src/public/body/record-walk.ts';
 
 const FIELDS = { a: 'email', 'b.c': 'word', 'c[*].b': 'word', 'd[1]': 'word' };
 
@@ -19,8 +19,8 @@ function rulesOf(elsewhere: Elsewhere): PolicyRules {
 
 const RULES = { pass: rulesOf('pass'), refuse: rulesOf('refuse'), tokenize: rulesOf('tokenize') };
 
-function walk(text: string, elsewhere: Elsewhere, maxPlaces = Infinity): RecordWalk {
-  return new RecordWalk(text, RULES[elsewhere], { maxPlaces });
+function walk(text: string, elsewhere: Elsewhere, maxPlaces = Infinity): BodyWalk {
+  return new BodyWalk(text, RULES[elsewhere], { maxPlaces });
 }
 
 /** The message of the refusal. */
@@ -34,7 +34,7 @@ function refusal(text: string, elsewhere: Elsewhere): string {
 }
 
 /** `data` of the answer, with what takes the place of each string. */
-function replaced(text: string, { places, start, end }: RecordWalk): string {
+function replaced(text: string, { places, start, end }: BodyWalk): string {
   let from = start;
   const parts = places.map((place) => {
     const before = text.slice(from, place.start);
@@ -242,7 +242,7 @@ test('with the strings of a body without a policy, names keep their order, and f
       if (!isReordered) expect(JSON.stringify(data)).toBe(written);
       else expect(written).toMatch(/"\d+":/);
       const all = { tree: undefined, elsewhere: 'tokenize' } as const;
-      const found = new RecordWalk(text, all, { maxPlaces: Infinity, keepsBlank: true });
+      const found = new BodyWalk(text, all, { maxPlaces: Infinity, keepsBlank: true });
       expect(found.places).toHaveLength(fields.length);
       expect(text.slice(found.start, found.end)).toBe(written);
       for (const place of found.places)

@@ -37,7 +37,7 @@ function measure(value: string): number {
 }
 
 /** The texts of an answer, one after the other. */
-export interface AnswerParts {
+export interface ResponseParts {
   readonly before: string;
   /** `data`, with the values as `write` gives them. */
   readonly data: (write: (value: string | null) => string) => Iterable<string>;
@@ -51,8 +51,8 @@ export interface AnswerParts {
  * @param beforeEach called before each piece
  * @param onTaken called whenever the reader has taken a piece
  */
-export function largeAnswer(
-  { before, data, list, after }: AnswerParts,
+export function largeResponse(
+  { before, data, list, after }: ResponseParts,
   knownBytes: number,
   beforeEach: () => Promise<void>,
   onTaken: () => void,

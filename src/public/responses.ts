@@ -1,7 +1,7 @@
 import { pipeline } from 'node:stream';
 import { CALLER_ERRORS, CallerError, InternalError, type InternalReason } from '../errors.ts';
 import { failureFields } from '../observe/log.ts';
-import type { Answer, Exchange } from './exchange.ts';
+import type { Exchange, ResponseContent } from './exchange.ts';
 import { cutUnlessRight, isStillRight, seenOf } from './rights.ts';
 import { JSON_HEADERS, LINE_END, NO_STORE_HEADERS, STRINGS_HEADER } from './schema.ts';
 import { endsConnection } from './transport/connections.ts';
@@ -26,7 +26,7 @@ const LOGGED_ON_CHANGE: ReadonlySet<InternalReason> = new Set([
  * @throws as `isStillRight`; CallerError overloaded when policies change faster than the answer can
  * be made; InternalError audit_unavailable
  */
-export async function answerSuccess(exchange: Exchange, made: Answer): Promise<void> {
+export async function respond(exchange: Exchange, made: ResponseContent): Promise<void> {
   if (isBehindAnother(exchange)) await itsTurn(exchange);
   let answer = made;
   for (let left = MAX_REPEATS; ; left--) {
@@ -88,10 +88,10 @@ function watch(exchange: Exchange): void {
 }
 
 /** Ends a request that failed. */
-export function answerError(exchange: Exchange, error: unknown): void {
+export function respondError(exchange: Exchange, error: unknown): void {
   const failure = callerErrorOf(error);
   if (failure === undefined) {
-    answerFailure(exchange, error);
+    respondFailure(exchange, error);
     return;
   }
   const { code, retryAfterS } = failure;
@@ -110,7 +110,7 @@ export function answerError(exchange: Exchange, error: unknown): void {
   end(exchange, answer);
 }
 
-function answerFailure(exchange: Exchange, error: unknown): void {
+function respondFailure(exchange: Exchange, error: unknown): void {
   const failure =
     error instanceof InternalError ? error : new InternalError('unexpected', { cause: error });
   const { reason } = failure;
@@ -123,7 +123,7 @@ function answerFailure(exchange: Exchange, error: unknown): void {
 }
 
 /** Every request that reached a route ends here: counts, logs and sends. */
-function end(exchange: Exchange, answer: Answer): void {
+function end(exchange: Exchange, answer: ResponseContent): void {
   const { context, id, correlation, caller, route = 'none', request, span } = exchange;
   const { status, values = 0, why } = answer;
   const durationMs = performance.now() - exchange.startedAtMs;
@@ -142,7 +142,10 @@ function end(exchange: Exchange, answer: Answer): void {
   exchange.release();
 }
 
-function send({ id, headers, isLast, response }: Exchange, { status, body, bytes }: Answer): void {
+function send(
+  { id, headers, isLast, response }: Exchange,
+  { status, body, bytes }: ResponseContent,
+): void {
   const list = [...(status === 204 ? NO_STORE_HEADERS : JSON_HEADERS), 'X-Request-Id', id];
   for (const name in headers) list.push(name, headers[name]!);
   if (isLast) list.push('Connection', 'close');
@@ -165,7 +168,7 @@ function send({ id, headers, isLast, response }: Exchange, { status, body, bytes
 function audit(
   exchange: Exchange,
   outcome: string,
-  { status, values = 0 }: Answer,
+  { status, values = 0 }: ResponseContent,
 ): Promise<void> | undefined {
   const { event, caller, shown } = exchange;
   const log = exchange.context.audit;

@@ -15,14 +15,14 @@ import type { TokenFingerprint } from '../types.ts';
 import type { Vault } from '../vault/vault.ts';
 
 /** The pass ends when the database is away for longer. A later run can continue it. */
-const OUTAGE_PATIENCE_MS = 60_000;
+const OUTAGE_TIMEOUT_MS = 60_000;
 const FIRST_PAUSE_MS = 25;
 const LONGEST_PAUSE_MS = 1_000;
 /** With a rate, a pass takes this many portions a second. */
 const PORTIONS_A_SECOND = 10;
 
 /** Settings that an operator gives for a pass over all records. */
-export interface PassSettings {
+export interface ScanSettings {
   /** Fingerprint to begin at, 32 hex digits; undefined: the first record. */
   readonly from?: string | undefined;
   /** Records a second; undefined: no limit. */
@@ -32,17 +32,17 @@ export interface PassSettings {
   readonly onProgress: (records: number) => void;
 }
 
-export interface Pass extends PassSettings {
+export interface Scan extends ScanSettings {
   readonly pool: Pool;
   /** A pass skips records sealed with this key version. */
   readonly without?: number;
   readonly work: (records: readonly WalkedRecord[]) => Promise<void>;
   /** Resolves when everything that `work` started has ended. */
-  readonly settled?: () => Promise<void>;
+  readonly written?: () => Promise<void>;
 }
 
 /** Where a pass ended, with the error if the database ended it. */
-export interface PassEnd {
+export interface ScanEnd {
   /** Fingerprint to continue from, 32 hex digits; undefined: all records were passed. */
   readonly next: string | undefined;
   readonly error?: Unavailable;
@@ -53,7 +53,7 @@ export interface PassEnd {
  * next page while `work` handles the current one.
  * @throws errors of `work`, except Unavailable
  */
-export async function passOver(pass: Pass): Promise<PassEnd> {
+export async function scan(pass: Scan): Promise<ScanEnd> {
   const { pool, from, rate, stop, without, onProgress, work } = pass;
   let at = from === undefined ? FIRST_RECORD : fingerprintOf(from);
   let isLast = false;
@@ -65,7 +65,7 @@ export async function passOver(pass: Pass): Promise<PassEnd> {
     return reading;
   };
   const end = async () => {
-    await pass.settled?.();
+    await pass.written?.();
     return { next: isLast ? undefined : hexOf(at) };
   };
   const throttle = new Throttle(rate);
@@ -73,12 +73,12 @@ export async function passOver(pass: Pass): Promise<PassEnd> {
     for (let reading = read(at); !isLast && !stop.aborted; ) {
       const { records, seen, next } = await reading;
       if (next !== undefined) reading = read(next);
-      for (const portion of portionsOf(records, rate)) {
-        await throttle.pass(portion.length, stop);
-        at = portion[0]!.token_fingerprint;
+      for (const batch of batchesOf(records, rate)) {
+        await throttle.pass(batch.length, stop);
+        at = batch[0]!.token_fingerprint;
         if (stop.aborted) return await end();
-        await work(portion);
-        onProgress(portion.length);
+        await work(batch);
+        onProgress(batch.length);
       }
       onProgress(seen - records.length);
       if (next === undefined) isLast = true;
@@ -99,19 +99,19 @@ export async function recordsFrom({ pool }: Vault, from: string | undefined): Pr
   return Math.round(all * (1 - share));
 }
 
-function portionsOf(records: readonly WalkedRecord[], rate: number | undefined) {
+function batchesOf(records: readonly WalkedRecord[], rate: number | undefined) {
   const wanted = rate === undefined ? Infinity : Math.ceil(rate / PORTIONS_A_SECOND);
   const size = Math.min(wanted, PAGE_RECORDS);
-  const portions: WalkedRecord[][] = [];
-  for (let at = 0; at < records.length; at += size) portions.push(records.slice(at, at + size));
-  return portions;
+  const batches: WalkedRecord[][] = [];
+  for (let at = 0; at < records.length; at += size) batches.push(records.slice(at, at + size));
+  return batches;
 }
 
 /**
- * Retries while the database is away, for OUTAGE_PATIENCE_MS at most. `attempt` must be idempotent.
+ * Retries while the database is away, for OUTAGE_TIMEOUT_MS at most. `attempt` must be idempotent.
  */
 export async function persistently<T>(stop: AbortSignal, attempt: () => Promise<T>): Promise<T> {
-  const giveUpMs = performance.now() + OUTAGE_PATIENCE_MS;
+  const giveUpMs = performance.now() + OUTAGE_TIMEOUT_MS;
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
     try {
       return await attempt();
