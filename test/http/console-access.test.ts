@@ -2,7 +2,8 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { MISREADS_NAMES } from '../../src/access/misread-names.ts';
-import { Sessions, Tries } from '../../src/ops/sessions.ts';
+import { SignIn } from '../../src/ops/access.ts';
+import type { OpsError } from '../../src/ops/errors.ts';
 import type { OpsContext } from '../../src/ops/web.ts';
 import { rawExchange } from '../support/http.ts';
 import { bearer, JSON_TYPE, refusalIn, servedOps, sessionIn, watch } from '../support/ops.ts';
@@ -254,7 +255,8 @@ describe('what a page of another site has a browser', () => {
 
 describe('sessions', () => {
   const HOUR_MS = 3_600_000;
-  const OPTIONS = { name: 'console', durationMs: 12 * HOUR_MS, isSecure: false } as const;
+  let nowMs = 0;
+  const started = () => new SignIn('console', [{ name: 'ann', token: TOKEN }], false, () => nowMs);
   /** What Hono gives a handler of a request with these headers. */
   const contextOf = (headers: Headers) => {
     const req = { raw: { headers: new Headers(headers) } };
@@ -264,43 +266,46 @@ describe('sessions', () => {
     };
     return { answer, c: { env: { incoming: { headers } }, req, header } as unknown as OpsContext };
   };
-  const begin = (sessions: Sessions<true>) => {
+  const begin = (sessions: SignIn) => {
     const { c, answer } = contextOf({});
-    answer.text = JSON.stringify(sessions.begin(c, true));
+    answer.text = JSON.stringify(sessions.begin(c, 'ann'));
     return sessionIn('console', answer);
   };
-  const find = (sessions: Sessions<true>, headers: Headers) => sessions.find(contextOf(headers).c);
 
   test('end after 12 hours, and are at most 100: the oldest goes', () => {
-    let nowMs = 0;
-    const sessions = new Sessions<true>(OPTIONS, () => nowMs);
+    const sessions = started();
+    const find = (headers: Headers) => sessions.find(contextOf(headers).c)?.name;
     const first = begin(sessions);
-    nowMs = 12 * HOUR_MS - 1;
-    expect(find(sessions, first)).toBe(true);
+    nowMs += 12 * HOUR_MS - 1;
+    expect(find(first)).toBe('ann');
     const second = begin(sessions);
     nowMs++;
-    expect([find(sessions, first), find(sessions, second)]).toEqual([undefined, true]);
+    expect([find(first), find(second)]).toEqual([undefined, 'ann']);
     for (let i = 0; i < 99; i++) begin(sessions);
-    expect(find(sessions, second)).toBe(true);
+    expect(find(second)).toBe('ann');
     begin(sessions);
-    expect(find(sessions, second)).toBe(undefined);
+    expect(find(second)).toBe(undefined);
   });
 
   test('are tried to be begun five times at once, then twice a second', () => {
-    let nowMs = 0;
-    const ofAddresses = new Tries(() => nowMs);
-    const tries = (address = '10.0.0.1') =>
-      Array.from({ length: 10 }, () => ofAddresses.take(address)).filter(Boolean).length;
-    expect(tries()).toBe(5);
-    expect(tries('10.0.0.2')).toBe(5);
+    const signIn = started();
+    const tries = (address = '10.0.0.1', count = 10) =>
+      Array.from({ length: count }, () => {
+        try {
+          return signIn.check('wrong', address);
+        } catch (error) {
+          return (error as OpsError).code;
+        }
+      }).filter((code) => code === 'unauthorized').length;
+    expect([tries(), tries('10.0.0.2')]).toEqual([5, 5]);
     nowMs += 1_000;
     expect(tries()).toBe(2);
     nowMs += HOUR_MS;
     expect(tries()).toBe(5);
     // Of the addresses beyond a thousand, the one that tried last is remembered longest.
-    for (let i = 0; i < 999; i++) expect(ofAddresses.take(`10.1.${i}`)).toBe(true);
+    for (let i = 0; i < 999; i++) expect(tries(`10.1.${i}`, 1)).toBe(1);
     expect(tries()).toBe(0);
-    for (let i = 0; i < 1_000; i++) expect(ofAddresses.take(`10.2.${i}`)).toBe(true);
+    for (let i = 0; i < 1_000; i++) expect(tries(`10.2.${i}`, 1)).toBe(1);
     expect(tries()).toBe(5);
   });
 });

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { expect, test } from 'vitest';
+import type { Sample } from '#console';
 import type { CurrentState } from '../../src/ops/console/current-state.ts';
 import { EventStreams } from '../../src/ops/console/events.ts';
 import type { Sampler } from '../../src/ops/console/sampler.ts';
@@ -10,17 +11,10 @@ import type { OpsContext } from '../../src/ops/web.ts';
 const MIB = 1_048_576;
 
 test('a reader that does not read is cut off, and another has every sample', async () => {
-  let tell: (sample: unknown) => void = () => {};
   // The sampler of a service would take hours for so much.
-  const sampler = {
-    samples: [],
-    subscribe(listener: (sample: unknown) => void) {
-      tell = listener;
-      return () => {};
-    },
-  };
+  const sampler = { samples: [] } as unknown as Sampler;
   const state = { read: async () => [] };
-  const streams = new EventStreams(sampler as unknown as Sampler, state as unknown as CurrentState);
+  const streams = new EventStreams(sampler, state as unknown as CurrentState);
   const responses: ServerResponse[] = [];
   const server = createServer((request, response) => {
     responses.push(response);
@@ -47,7 +41,7 @@ test('a reader that does not read is cut off, and another has every sample', asy
   });
   let sent = 0;
   for (; !idle.response.destroyed && sent < 640; sent++) {
-    tell({ filler: 'x'.repeat(MIB / 16) });
+    sampler.onSample({ filler: 'x'.repeat(MIB / 16) } as unknown as Sample);
     while (got <= sent) await new Promise((resolve) => setImmediate(resolve));
   }
   expect(idle.response.destroyed).toBe(true);

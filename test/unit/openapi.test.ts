@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { SETTINGS } from '../../src/config/settings.ts';
 import { CALLER_ERRORS } from '../../src/errors.ts';
 import { documentText, openApiDocument } from '../../src/openapi/document.ts';
-import type { Media } from '../../src/openapi/responses.ts';
+import type { Media } from '../../src/openapi/elements.ts';
 import { adminDocumentOf, adminDocumentText } from '../../src/ops/admin/document.ts';
 import { ADMIN_ERRORS } from '../../src/ops/errors.ts';
 import { DocumentSchemas, operationsOf, readText, responseOf, table } from '../support/docs.ts';

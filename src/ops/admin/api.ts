@@ -7,10 +7,10 @@ import type { StrangerEntry } from '../../audit/unknown-callers.ts';
 import { errorOfChange } from '../../errors.ts';
 import type { OpenApiDocument } from '../../openapi/document.ts';
 import { checkedText, MAX_TURN_BYTES, parseObject } from '../../public/body/data.ts';
+import type { AdminAccess } from '../access.ts';
 import { refusal, refusalOf } from '../errors.ts';
 import { notAllowed } from '../server.ts';
 import { isReading, type OpsApp, type OpsContext, readJson, readToken } from '../web.ts';
-import type { AdminAccess } from './access.ts';
 import { ADMIN_OPERATIONS, ADMIN_PATH } from './document.ts';
 import { type AdminOperation, type AdminParts, readBody } from './operation.ts';
 
@@ -49,7 +49,7 @@ export function addAdminApi(app: OpsApp, options: AdminApiOptions): void {
       const { incoming, outgoing } = c.env;
       const requestId = randomUUID();
       outgoing.setHeader('X-Request-Id', requestId);
-      const admin = knownBy(options, incoming, () => access.nameOf(c));
+      const admin = knownBy(options, incoming, () => access.callerOf(c));
       const act = actOf(options, incoming, requestId, admin);
       acts.set(incoming, act);
       await next();
@@ -176,21 +176,21 @@ function knownBy<T>(
 function addSignIn(app: OpsApp, options: AdminApiOptions): void {
   const { access } = options;
   app.get(ADMIN_PATHS.session, (c) => {
-    const name = access.sessions.find(c)?.name ?? null;
+    const name = access.find(c)?.name ?? null;
     return c.json({ name } satisfies AdminSessionShown);
   });
   app.post(ADMIN_PATHS.session, async (c) => {
     const { incoming } = c.env;
     const token = await readToken(c, 'Send {"token": "..."} with a token of ADMIN_TOKEN.');
     const address = incoming.socket.remoteAddress;
-    const name = knownBy(options, incoming, () => access.tokens.check(token, address));
+    const name = knownBy(options, incoming, () => access.check(token, address));
     const act = actOf(options, incoming, randomUUID(), name);
     act.act = 'session.begin';
     await act.record('success', 200);
     return c.json({ name, ...access.begin(c, name) } satisfies AdminSessionShown & SignedIn);
   });
   app.delete(ADMIN_PATHS.session, (c) => {
-    access.sessions.end(c);
+    access.end(c);
     return c.body(null, 204);
   });
   app.post(ADMIN_PATHS.ticket, (c) => c.json({ ticket: access.ticket(c) } satisfies TicketShown));

@@ -1,13 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { extname } from 'node:path';
-import {
-  API_KEY_HEADER,
-  type ClientDetail,
-  PATHS,
-  type PolicyDetail,
-  type RecentRequestsShown,
-} from '#console';
+import { API_KEY_HEADER, type ClientDetail, PATHS, type RecentRequestsShown } from '#console';
 import { Unavailable } from '../../errors.ts';
 import type { RecentRequests } from '../../observe/recent-requests.ts';
 import { documentText, openApiDocument } from '../../openapi/document.ts';
@@ -19,7 +13,6 @@ import { type OpsApp, type OpsContext, readToken } from '../web.ts';
 import type { CurrentState } from './current-state.ts';
 import type { EventStreams } from './events.ts';
 import type { PlaygroundForwarder } from './playground-forwarder.ts';
-import type { PolicyInForce } from './policy-in-force.ts';
 
 /** The page with its header, which asks for a sign-in where one is needed. */
 const REFERENCE_VIEW = '/#/reference';
@@ -33,12 +26,11 @@ interface ConsoleParts {
   readonly events: EventStreams;
   readonly playground: PlaygroundForwarder;
   readonly recent: RecentRequests;
-  readonly policy: PolicyInForce;
 }
 
 /** Adds the routes of the console. */
 export function addConsole(app: OpsApp, parts: ConsoleParts): void {
-  const { access, state, events, playground, recent, policy } = parts;
+  const { access, state, events, playground, recent } = parts;
   app.get(PATHS.state, async (c) => c.json(await state.read()));
   app.get(PATHS.events, (c) => events.open(c, () => access.isAllowed(c)));
   app.get(PATHS.requests, (c) => c.json(recent.newest satisfies RecentRequestsShown));
@@ -46,11 +38,7 @@ export function addConsole(app: OpsApp, parts: ConsoleParts): void {
     const client = state.client(c.req.query('id') ?? '');
     return c.json(await found(client, 'There is no such client.'));
   });
-  app.get(PATHS.policy, async (c) => {
-    const { detail } = policy;
-    const document = await state.documentOf(detail);
-    return c.json({ ...detail, document } satisfies PolicyDetail);
-  });
+  app.get(PATHS.policy, async (c) => c.json(await state.policy()));
   app.post(PATHS.apiKey, async (c) => {
     const apiKey = String(c.env.incoming.headers[API_KEY_HEADER.toLowerCase()] ?? '');
     return c.json(await found(state.clientOf(apiKey), 'No API key is this one.'));
@@ -59,7 +47,7 @@ export function addConsole(app: OpsApp, parts: ConsoleParts): void {
   app.post(PATHS.detokenize, (c) => playground.forward('detokenize', c));
   app.post(PATHS.session, (c) => signIn(access, c));
   app.delete(PATHS.session, (c) => {
-    access.sessions?.end(c);
+    access.signIn?.end(c);
     return c.body(null, 204);
   });
   app.get('/reference', (c) => c.redirect(REFERENCE_VIEW));
@@ -78,12 +66,11 @@ async function found(
   return client;
 }
 
-async function signIn(access: Access, c: OpsContext): Promise<Response> {
+async function signIn({ signIn: one }: Access, c: OpsContext): Promise<Response> {
   const token = await readToken(c, 'Send {"token": "..."} with the OPS_TOKEN.');
   // Without OPS_TOKEN, everybody who can connect is signed in.
-  if (access.sessions === undefined) return c.body(null, 204);
-  access.tokens!.check(token, c.env.incoming.socket.remoteAddress);
-  return c.json(access.sessions.begin(c, true));
+  if (one === undefined) return c.body(null, 204);
+  return c.json(one.begin(c, one.check(token, c.env.incoming.socket.remoteAddress)));
 }
 
 /** The built page. The path holds for src/ and for dist/. */
