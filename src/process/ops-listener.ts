@@ -8,7 +8,6 @@ import { type AdminApiOptions, addAdminApi } from '../ops/admin/api.ts';
 import { adminDocumentOf } from '../ops/admin/document.ts';
 import { CurrentState } from '../ops/console/current-state.ts';
 import { EventStreams } from '../ops/console/events.ts';
-import { PlaygroundForwarder } from '../ops/console/playground-forwarder.ts';
 import { addConsole, OPEN, pagesOf } from '../ops/console/routes.ts';
 import { Sampler } from '../ops/console/sampler.ts';
 import { createOpsServer } from '../ops/server.ts';
@@ -62,13 +61,12 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
     ...{ limits: config.limits, tokenSuffix: config.TOKEN_SUFFIX },
   });
   const events = new EventStreams(sampler, state);
-  const playground = new PlaygroundForwarder({
-    connect: (remoteAddress) => listener.connect(remoteAddress),
-    bodyLimit: config.BODY_LIMIT,
-    asksClients: () => certificate?.pem.clientCa !== undefined,
-  });
   const admin = openAdminApi(options);
-  const parts = { access, state, events, playground, recent: context.recent };
+  const parts = {
+    ...{ access, state, events, recent: context.recent, bodyLimit: config.BODY_LIMIT },
+    connect: (remoteAddress: string | undefined) => listener.connect(remoteAddress),
+    asksClients: () => certificate?.pem.clientCa !== undefined,
+  };
   const server = createOpsServer({
     ...{ metrics, access, tls, budget: context.budget, pages: pagesOf(config, listener.url) },
     isOpen: (path) => OPEN.includes(path) || (admin !== undefined && path.startsWith('/admin/')),
