@@ -4,7 +4,13 @@ import { createRequire } from 'node:module';
 import { extname } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { API_KEY_HEADER, type ClientDetail, PATHS, type RecentRequestsShown } from '#console';
+import {
+  API_KEY_HEADER,
+  type ClientDetail,
+  type Operation,
+  PATHS,
+  type RecentRequestsShown,
+} from '#console';
 import { Unavailable } from '../../errors.ts';
 import type { RecentRequests } from '../../observe/recent-requests.ts';
 import { documentText, openApiDocument } from '../../openapi/document.ts';
