@@ -9,13 +9,12 @@ import {
   refusalIn,
   servedOps,
   sessionIn,
-  startWithOps,
 } from '../support/ops.ts';
+import { ownPlace, ownService } from '../support/own.ts';
 import { freePort } from '../support/processes.ts';
 import {
   kinds,
   leastPrivilegePlace,
-  newPlace,
   type Place,
   runCli,
   until,
@@ -35,12 +34,8 @@ const OPERATIONS = [
 ].map((one) => one.split(' ') as [method: string, path: string]);
 
 async function started(place: Place, env: Record<string, string> = {}): Promise<OpsService> {
-  const service = await startWithOps(place, env);
-  onTestFinished(async () => {
-    await service.stop();
-    place.remove();
-  });
-  return service;
+  onTestFinished(place.remove);
+  return ownService(place, env);
 }
 
 test('without ADMIN_TOKEN, no path of it exists, whatever is sent', async () => {
@@ -212,8 +207,7 @@ describe.skipIf(!kinds().includes('server'))('the role of the service', () => {
   });
 
   test('and that of another vault is not taken', async () => {
-    const other = await newPlace('server');
-    onTestFinished(() => other.remove());
+    const other = await ownPlace('server');
     expect((await runCli(['migrate'], other)).code).toBe(0);
     const ADMIN_DATABASE_URL = other.env.DATABASE_URL!;
     const env = { ADMIN_TOKEN: ADMIN_SETTING, ADMIN_DATABASE_URL };
@@ -234,8 +228,7 @@ describe.skipIf(!kinds().includes('server'))('the role of the service', () => {
   });
 
   test('and that of the admin API are two', async () => {
-    const place = await newPlace('server');
-    onTestFinished(() => place.remove());
+    const place = await ownPlace('server');
     const granting = ['migrate', '--grant-to', 'x', '--grant-admin-to', 'x'];
     const { code, stderr } = await runCli(granting, place);
     expect([code, stderr]).toEqual([1, expect.stringContaining('need two roles')]);

@@ -271,7 +271,7 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     shown.add(`${POLICY} 200 fields`);
   });
 
-  test('health, with its database and without', async () => {
+  test('A46: health, with its database, without, and when it is back', async () => {
     const get = (path: string) => send(service, path, undefined, { authorization: null }, 'GET');
     expectShown('/health', 'ok', await get('/health'));
     await cluster.crash();
@@ -284,6 +284,8 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
       return failed.status === 500;
     }, 'a policy that is too old');
     expectShown(POLICY, 'database', failed!);
+    cluster.startAgain();
+    await until(async () => (await get('/health')).status === 200, 'a 200 of /health');
   });
 
   const said = () =>
