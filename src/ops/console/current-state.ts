@@ -7,6 +7,9 @@ import type {
   KeysState,
   KeyVersionState,
   PolicyDetail,
+  PolicyState,
+  SeenKind,
+  SeenKinds,
 } from '#console';
 import { isCounted } from '../../access/api-key-uses.ts';
 import { clientOf } from '../../access/clients.ts';
@@ -17,20 +20,25 @@ import {
   RIGHT_NAMES,
   wordsOf,
 } from '../../client-settings.ts';
-import { type PolicyFollower, tagOf } from '../../policy/policy-follower.ts';
-import { monotonicMs } from '../../timeouts.ts';
+import { operatorError } from '../../errors.ts';
+import { describePolicy, seenBy } from '../../policy/policies.ts';
+import { ELSEWHERE } from '../../policy/policy.ts';
+import { POLICY_LEASE_MS, type PolicyFollower, tagOf } from '../../policy/policy-follower.ts';
+import { leaseMs, monotonicMs } from '../../timeouts.ts';
 import { Health } from '../../tokens/health.ts';
 import { type KeyCounts, keyCounts } from '../../vault/key-lifecycle.ts';
 import type { KeyringFollower } from '../../vault/keyring-follower.ts';
 import type { Vault } from '../../vault/vault.ts';
 import { freshFor, type VaultSizes } from '../../vault/vault-size.ts';
-import { PolicyInForce } from './policy-in-force.ts';
 import type { Sampler } from './sampler.ts';
 
 /** All readers within this time get the same state. */
 const FRESH_FOR_MS = 1_000;
 const TIMEOUT_MS = 3_000;
 const MAX_SHOWN_CLIENTS = 200;
+/** Names of kinds in a list of clients, for each right. */
+const MAX_NAMED = 6;
+const RIGHTS = ['full', 'masked', 'none'] as const;
 
 interface CurrentStateOptions {
   /** The parts of the state that need no database. */
@@ -47,6 +55,7 @@ interface CurrentStateOptions {
   readonly policies: PolicyFollower;
   readonly tokenSuffix: string;
 }
+
 /** Reads the state of the service on demand. */
 export class CurrentState {
   readonly #options: CurrentStateOptions;
@@ -254,4 +263,64 @@ function byLastUse(a: ClientState, b: ClientState): number {
   const [earlier, later] = [a.last_used_at ?? '', b.last_used_at ?? ''];
   if (earlier !== later) return earlier < later ? 1 : -1;
   return (b.requestsPerS ?? 0) - (a.requestsPerS ?? 0);
+}
+
+/** The policy of this node, for readers. */
+export class PolicyInForce {
+  readonly #follower: PolicyFollower;
+  readonly #suffix: string;
+  #detail: Omit<PolicyDetail, 'document'> = {
+    ...{ version: 0, tag: null, kinds: [], fields: null },
+    ...{ elsewhere: 'tokenize', elsewhereWords: ELSEWHERE.tokenize },
+  };
+
+  constructor(follower: PolicyFollower, suffix: string) {
+    this.#follower = follower;
+    this.#suffix = suffix;
+  }
+
+  get state(): PolicyState {
+    const { policy, problem, asOfMs } = this.#follower.latest;
+    const isOld = leaseMs() - asOfMs >= POLICY_LEASE_MS;
+    const words = operatorError(problem)?.message ?? 'The database does not answer.';
+    const { version = 0, tag = null } = policy ?? {};
+    return { version, tag, problem: isOld ? words : null };
+  }
+
+  /** The tokens of the examples stay the same as long as the policy does. */
+  get detail(): Omit<PolicyDetail, 'document'> {
+    const { policy } = this.#follower.latest;
+    const { version, tag } = this.#detail;
+    if (policy !== undefined && (policy.version !== version || policy.tag !== tag)) {
+      const described = describePolicy(policy, this.#suffix);
+      this.#detail = { version: policy.version, tag: policy.tag, ...described };
+    }
+    return this.#detail;
+  }
+
+  /** null: there is no policy, or the client may not detokenize. */
+  seenBy(client: Client): readonly SeenKind[] | null {
+    const { policy } = this.#follower.latest;
+    if (policy === undefined || !client.can_detokenize) return null;
+    const rights = seenBy(policy, client);
+    return this.detail.kinds.map(({ name, example }): SeenKind => {
+      const right = rights[name]!;
+      const mask = 'mask' in example ? example.mask : null;
+      const shown = { full: example.value, masked: mask, none: null };
+      return { kind: name, right, example: shown[right] };
+    });
+  }
+
+  /** In short, for a list of clients. */
+  seenInShort(client: Client): readonly SeenKinds[] | null {
+    const seen = this.seenBy(client);
+    if (seen === null) return null;
+    return RIGHTS.flatMap((right) => {
+      const kinds = seen.filter((one) => one.right === right).map(({ kind }) => kind);
+      const named = kinds.slice(0, MAX_NAMED);
+      return kinds.length === 0
+        ? []
+        : [{ right, kinds: named, others: kinds.length - named.length }];
+    });
+  }
 }
