@@ -27,8 +27,8 @@ export const response = (
 ) => ({
   description,
   headers: Object.fromEntries(
-    [...Object.keys(HEADERS_OF_ALL), ...headers].map((name): [string, Reference] => [
-      ...([name, { $ref: `#/components/headers/${name}` }] as const),
+    [...Object.keys(HEADERS_OF_ALL), ...headers].map((name) => [
+      ...[name, { $ref: `#/components/headers/${name}` }],
     ]),
   ),
   content: { 'application/json': mediaOf(schema, examples) },
@@ -37,9 +37,7 @@ export const response = (
 /** References to responses of the document, by status. */
 export const references = (all: readonly { readonly status: number; readonly name: string }[]) =>
   Object.fromEntries(
-    all.map(({ status, name }): [number, Reference] => [
-      ...([status, { $ref: `#/components/responses/${name}` }] as const),
-    ]),
+    all.map(({ status, name }) => [status, { $ref: `#/components/responses/${name}` }]),
   );
 
 /** A text that a request has in a header or in its path. */

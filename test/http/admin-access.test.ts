@@ -73,13 +73,10 @@ describe('with ADMIN_TOKEN', () => {
     }
   });
 
-  test.runIf(isLinux)(
-    'the token of the listener is none, nor is it one of the listener',
-    async () => {
-      expect((await list(OPS_TOKEN, '127.0.0.21')).status).toBe(401);
-      expect((await at.ask('/console/state', 'GET', bearer(ADMIN_TOKEN))).status).toBe(401);
-    },
-  );
+  test('the token of the listener is none, nor is it one of the listener', async () => {
+    expect((await list(OPS_TOKEN)).status).toBe(401);
+    expect((await at.ask('/console/state', 'GET', bearer(ADMIN_TOKEN))).status).toBe(401);
+  });
 
   test('each administrator has a token, which may have its name before it', async () => {
     for (const named of ADMIN_SETTING.split(',')) {
@@ -107,13 +104,10 @@ describe('with ADMIN_TOKEN', () => {
         Array.from({ length: 100 }, (_, i) => send(right.slice(0, -2) + i, from)),
       );
       const others = Array.from({ length: 20 }, () => send(right, '127.0.0.29'));
-      const statuses = (await Promise.all(others)).map(({ status }) => status);
-      expect(new Set(statuses)).toEqual(new Set([200]));
-      const answers = await guesses;
-      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([401, 429]));
-      const slowed = answers.filter(({ status }) => status === 429);
-      expect(slowed.length).toBeGreaterThan(60);
-      for (const { headers } of slowed) expect(headers['retry-after']).toBe('1');
+      for (const { status } of await Promise.all(others)) expect(status).toBe(200);
+      const outcomes = (await guesses).map((one) => `${one.status} ${one.headers['retry-after']}`);
+      expect(new Set(outcomes)).toEqual(new Set(['401 undefined', '429 1']));
+      expect(outcomes.filter((one) => one === '429 1').length).toBeGreaterThan(60);
       await until(async () => (await send(right, from)).status === 200, 'an attempt');
       if (name.endsWith('listener')) return;
       const isSum = (line: any) => line.remote_address === from && line.outcome === 'too_many';
@@ -178,9 +172,8 @@ describe('with ADMIN_TOKEN', () => {
   });
 
   test('another Host is refused before the token is looked at', async () => {
-    const host = { host: 'two names' };
-    const { status } = await admin(at.service.opsUrl, 'GET', '/clients', undefined, host);
-    expect(status).toBe(400);
+    const host = { ...bearer(ADMIN_TOKEN), host: 'two names' };
+    expect((await at.ask('/admin/v1/clients', 'GET', host)).status).toBe(400);
   });
 });
 
