@@ -3,13 +3,10 @@ import type { IncomingMessage } from 'node:http';
 import { getCookie, setCookie } from 'hono/cookie';
 import { SESSION_HEADERS, type SignedIn, TICKET_HEADER } from '#console';
 import { BEARER } from '../access/authenticator.ts';
-import type { AdminToken } from '../options.ts';
+import { type AdminToken, LOOPBACK } from '../options.ts';
 import { isWellFormed } from '../public/guards.ts';
 import { refusal } from './errors.ts';
 import { isReading, type OpsContext } from './web.ts';
-
-/** Loopback names, with an optional port. */
-const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i;
 
 /** Digests have equal length, which timingSafeEqual requires. */
 const digestOf = (secret: string): Buffer => createHash('sha256').update(secret).digest();
@@ -173,7 +170,8 @@ export class Access {
    * @throws Refusal
    */
   checkHost(request: IncomingMessage): void {
-    if (this.signIn === undefined && !LOOPBACK.test(request.headers.host ?? '')) {
+    const host = request.headers.host?.replace(/:\d+$/, '') ?? '';
+    if (this.signIn === undefined && !LOOPBACK.test(host)) {
       throw refusal(
         'misdirected',
         'Without OPS_TOKEN this listener answers only to localhost, 127.0.0.1 and [::1] in the Host header. Use one of them, or set OPS_TOKEN.',
