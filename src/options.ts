@@ -1,5 +1,8 @@
 import type { KekSettings } from './kek/source.ts';
 
+/** Hosts that only this machine reaches, as settings and URLs have them. */
+export const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|::1|\[::1\])$/i;
+
 /** Options of the parts of the service. `config/` makes them from the settings. */
 export interface VaultOptions {
   /** undefined: the embedded database in dataDir. */

@@ -3,17 +3,18 @@ import { type DefaultLimits, LIMIT_COLUMNS, type LimitColumn } from '../client-s
 import { errorCode, OperatorError } from '../errors.ts';
 import type { KekSettings } from '../kek/source.ts';
 import { leastBudget } from '../memory.ts';
-import type {
-  JwtOptions,
-  LicenseFiles,
-  TlsFiles,
-  TracingOptions,
-  VaultOptions,
+import {
+  type JwtOptions,
+  type LicenseFiles,
+  LOOPBACK,
+  type TlsFiles,
+  type TracingOptions,
+  type VaultOptions,
 } from '../options.ts';
 import { readSecret, readTrusted } from '../private-files.ts';
 import { jwtOptions, jwtProblems } from './jwt.ts';
 import { KEK_SETTINGS, kekProblems, kekSettings, namesSource, parseKekSettings } from './kek.ts';
-import { LOOPBACK, parseSettings, problemsIn, together, type ValuesOf } from './setting.ts';
+import { parseSettings, problemsIn, together, type ValuesOf } from './setting.ts';
 import { SERVICE_SETTINGS, SETTINGS } from './settings.ts';
 import { tracingOptions } from './tracing.ts';
 import { misspeltGuards, unknownSettings } from './unknown.ts';

@@ -1,5 +1,5 @@
 import { MAX_RATE } from '../client-settings.ts';
-import type { AdminToken } from '../options.ts';
+import { type AdminToken, LOOPBACK } from '../options.ts';
 import { databaseHosts } from '../store/hosts.ts';
 
 export interface Setting<T> {
@@ -166,15 +166,11 @@ export function redisUrl(text: string): string | undefined {
   return isFit && decodable ? text : undefined;
 }
 
-/** Hosts that only this machine reaches. */
-export const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|::1)$/i;
-
 /** `https://`, or `http://` on the loopback only. No user, no password, no query. */
 export function httpsUrl(text: string): string | undefined {
   if (!URL.canParse(text)) return undefined;
   const { protocol, hostname, username, password, search, hash } = new URL(text);
-  const isLoopback = LOOPBACK.test(hostname.replace(/^\[(.*)\]$/, '$1'));
-  const isFit = protocol === 'https:' || (protocol === 'http:' && isLoopback);
+  const isFit = protocol === 'https:' || (protocol === 'http:' && LOOPBACK.test(hostname));
   return isFit && username + password + search + hash === '' ? text : undefined;
 }
 

@@ -1,32 +1,14 @@
 import { CALLER_ERRORS, INTERNAL_REASONS } from '../errors.ts';
 import type { InterfaceVersion } from '../public/context.ts';
 import { LIMIT_CODES, MESSAGES } from '../public/schema.ts';
+import { OF_LIMITS, response } from './elements.ts';
+import { object, only, text, whole } from './schemas.ts';
 
 /** The settings of a service that its document mentions. */
 export interface DocumentSettings {
   readonly INTERFACE_VERSION: InterfaceVersion;
   readonly BODY_LIMIT: number;
   readonly VALUES_LIMIT: number;
-}
-
-export interface Example {
-  readonly summary: string;
-  readonly value: unknown;
-}
-export type Examples = Readonly<Record<string, Example>>;
-
-/** A kind of error response: one schema and one response have its name. */
-export interface ErrorKind {
-  readonly name: string;
-  readonly status: number;
-  /** The codes that a response of this kind can have. */
-  readonly codes: readonly string[];
-  /** When the response comes, as a sentence. */
-  readonly meaning: string;
-  readonly hasMessage: boolean;
-  /** Whether responses have `retry_after`. */
-  readonly isRetried: boolean;
-  readonly examples: Examples;
 }
 
 const ERRORS: Readonly<Record<string, { status: number; when: string; message: string }>> = {
@@ -45,17 +27,26 @@ function isOfOther(code: string, version: InterfaceVersion): boolean {
   return code !== LIMIT_CODES[version] && Object.values<string>(LIMIT_CODES).includes(code);
 }
 
+/** Codes of errors that only known clients get. */
+const KNOWN: readonly string[] = [
+  ...['invalid_type', 'precondition_failed', 'payload_too_large', 'unsupported_media_type'],
+  ...['user_limit', 'rate_limit', 'internal_error', 'overloaded'],
+];
+const OWN_HEADERS: Readonly<Record<string, readonly string[]>> = {
+  ...{ unauthorized: ['WWW-Authenticate'], method_not_allowed: ['Allow'] },
+};
+
 /**
  * All kinds of errors of this version, by code. `invalid_type` and `bad_request` have the same
  * status, so the kind of the first includes the second.
  */
-export function errorKinds(settings: DocumentSettings): Record<string, ErrorKind> {
-  const { INTERFACE_VERSION: version, BODY_LIMIT } = settings;
+export function errorKinds({ INTERFACE_VERSION: version, BODY_LIMIT }: DocumentSettings) {
   const codes = Object.keys(ERRORS).filter((code) => !isOfOther(code, version));
   return Object.fromEntries(codes.map((code) => [code, kindOf(code, messagesOf(BODY_LIMIT))]));
 }
 
-function kindOf(code: string, messages: Readonly<Record<string, Messages>>): ErrorKind {
+/** A kind of error response: one schema and one response have its name. */
+function kindOf(code: string, messages: Readonly<Record<string, Messages>>) {
   const codes = code === 'invalid_type' ? [code, 'bad_request'] : [code];
   const { status } = ERRORS[code]!;
   const isRetried = status === 429 || status === 503;
@@ -67,12 +58,27 @@ function kindOf(code: string, messages: Readonly<Record<string, Messages>>): Err
   const clauses = codes
     .map((one) => ERRORS[one]!.when.replace(/ \(interface .*/, ''))
     .join('; or ');
-  return {
-    ...{ name: nameOf(code), status, codes, isRetried },
-    meaning: `${clauses[0]!.toUpperCase()}${clauses.slice(1)}.`,
-    hasMessage: examples.every(([, { value }]) => 'message' in value),
-    examples: Object.fromEntries(examples),
-  };
+  const meaning = `${clauses[0]!.toUpperCase()}${clauses.slice(1)}.`;
+  const schema = object(meaning, {
+    error: {
+      ...(codes.length === 1 ? only(code) : { type: 'string', enum: codes }),
+      description: 'The code to decide on.',
+    },
+    ...(examples.every(([, { value }]) => 'message' in value) && {
+      message: text(
+        'For people; its words may change. It says what to do, and names the place in the request, never the value.',
+      ),
+    }),
+    ...(isRetried && { retry_after: whole('Seconds to wait, as in the header Retry-After.', 1) }),
+  });
+  const headers = [
+    ...(OWN_HEADERS[code] ?? []),
+    ...(KNOWN.includes(code) ? OF_LIMITS : []),
+    ...(isRetried ? ['Retry-After'] : []),
+  ];
+  const name = nameOf(code);
+  const shown = Object.fromEntries(examples);
+  return { name, status, schema, response: response(meaning, name, shown, headers) };
 }
 
 function nameOf(code: string): string {

@@ -1,7 +1,5 @@
 import { html } from 'hono/html';
-import type { OpenApiDocument } from './document.ts';
-import type { PathOperation } from './operations.ts';
-import type { Response } from './responses.ts';
+import type { OpenApiDocument, PathOperation, Response } from './elements.ts';
 
 /** The document for people: HTML for a view of the console, which has its style. */
 export function referenceHtml({ info, servers, components, paths }: OpenApiDocument): string {

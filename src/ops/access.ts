@@ -1,33 +1,166 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import { getCookie, setCookie } from 'hono/cookie';
+import { SESSION_HEADERS, type SignedIn, TICKET_HEADER } from '#console';
 import { BEARER } from '../access/authenticator.ts';
+import { type AdminToken, LOOPBACK } from '../options.ts';
 import { isWellFormed } from '../public/guards.ts';
 import { refusal } from './errors.ts';
-import { CsrfTokens, Sessions } from './sessions.ts';
-import type { OpsContext } from './web.ts';
+import { isReading, type OpsContext } from './web.ts';
 
-/** Loopback names, with an optional port. */
-const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i;
-const SESSION_MS = 12 * 3_600_000;
+/** Digests have equal length, which timingSafeEqual requires. */
+const digestOf = (secret: string): Buffer => createHash('sha256').update(secret).digest();
+
+/** Takes constant time, so the time tells nothing about the secret. */
+const isSecret = (text: string, digest: Buffer): boolean => timingSafeEqual(digestOf(text), digest);
+
+const randomText = (bytes: number): string => randomBytes(bytes).toString('base64url');
 
 /** The token of a request; undefined: it has none. */
-export function bearerOf({ headers }: IncomingMessage): string | undefined {
-  return BEARER.exec(headers.authorization ?? '')?.[1];
+const bearerOf = ({ headers }: IncomingMessage): string | undefined =>
+  BEARER.exec(headers.authorization ?? '')?.[1];
+
+/** Wrong tokens of an address: a burst, then one in this time. */
+const MAX_TRIES = 5;
+const TRY_MS = 500;
+/** Beyond this limit, the address whose last attempt is oldest gets a full burst again. */
+const MAX_ADDRESSES = 1_000;
+const SECRET_BYTES = 32;
+/** One session more ends the oldest session. */
+const MAX_SESSIONS = 100;
+const HOUR_MS = 3_600_000;
+
+/** What a token opens, by the name of its cookie. A browser must not stay an administrator. */
+const SIGN_INS = {
+  console: { setting: 'OPS_TOKEN', durationMs: 12 * HOUR_MS },
+  admin: { setting: 'ADMIN_TOKEN', durationMs: HOUR_MS },
+} as const satisfies Record<keyof typeof SESSION_HEADERS, object>;
+
+/** A signed-in browser. */
+interface Session {
+  /** Of the token. */
+  readonly name: string;
+  /** Each lets one act of an administrator through. */
+  readonly tickets: Set<string>;
+  readonly endsAtMs: number;
+  /** Digest of the secret of the page. */
+  readonly digest: Buffer;
+}
+
+/** Tokens, and the browsers that signed in with one. A restart signs everybody out. */
+export class SignIn {
+  readonly #of: keyof typeof SIGN_INS;
+  readonly #tokens: readonly { readonly name: string; readonly digest: Buffer }[];
+  readonly #isSecure: boolean;
+  readonly #now: () => number;
+  /** When each address has all its attempts again, the latest attempt last. */
+  readonly #fullAtMs = new Map<string | undefined, number>();
+  /** By id, oldest session first. */
+  readonly #sessions = new Map<string, Session>();
+
+  /**
+   * @param isSecure whether browsers send the cookie over TLS only: over HTTP, they do not
+   * @param now milliseconds of a monotonic clock
+   */
+  constructor(
+    of: keyof typeof SIGN_INS,
+    tokens: readonly AdminToken[],
+    isSecure: boolean,
+    now: () => number = () => performance.now(),
+  ) {
+    this.#of = of;
+    this.#tokens = tokens.map(({ name, token }) => ({ name, digest: digestOf(token) }));
+    this.#isSecure = isSecure;
+    this.#now = now;
+  }
+
+  /** undefined: this is none of the tokens. */
+  nameOf(token: string): string | undefined {
+    // All of them, so that the time tells nothing of which is right. People paste the name, too.
+    const [found] = this.#tokens.filter(({ name, digest }) =>
+      isSecret(token.startsWith(`${name}:`) ? token.slice(name.length + 1) : token, digest),
+    );
+    return found?.name;
+  }
+
+  /**
+   * Only wrong tokens take an attempt, so that programs can send many requests. Without an attempt
+   * left, the right token is refused, too: guessing faster gives nothing.
+   * @returns the name of the token
+   * @throws Refusal unauthorized or too_many
+   */
+  check(token: string, address: string | undefined): string {
+    const nowMs = this.#now();
+    const fullAtMs = Math.max(nowMs, this.#fullAtMs.get(address) ?? 0);
+    if (fullAtMs - nowMs > (MAX_TRIES - 1) * TRY_MS)
+      throw refusal('too_many', 'Too many wrong tokens from this address. Wait a second.');
+    const name = this.nameOf(token);
+    if (name !== undefined) return name;
+    this.#fullAtMs.delete(address);
+    this.#fullAtMs.set(address, fullAtMs + TRY_MS);
+    evictOldest(this.#fullAtMs, MAX_ADDRESSES);
+    const { setting } = SIGN_INS[this.#of];
+    throw refusal('unauthorized', `This is not the ${setting} of this service.`);
+  }
+
+  begin(c: OpsContext, name: string): SignedIn {
+    // A session of before ends: nobody could end it any more.
+    this.#drop(c);
+    const { durationMs } = SIGN_INS[this.#of];
+    const [id, secret] = [randomText(SECRET_BYTES), randomText(SECRET_BYTES)];
+    const endsAtMs = this.#now() + durationMs;
+    this.#sessions.set(id, { name, tickets: new Set(), endsAtMs, digest: digestOf(secret) });
+    evictOldest(this.#sessions, MAX_SESSIONS);
+    this.#setCookie(c, id, durationMs / 1000);
+    return { page_secret: secret };
+  }
+
+  /** The session of a request; undefined: there is none. */
+  find(c: OpsContext): Session | undefined {
+    const session = this.#sessions.get(this.#idIn(c));
+    const secret = String(c.env.incoming.headers[SESSION_HEADERS[this.#of].toLowerCase()]);
+    if (session === undefined || !isSecret(secret, session.digest)) return undefined;
+    return this.#now() < session.endsAtMs ? session : undefined;
+  }
+
+  /** Ends the session of a request, and deletes its cookie. */
+  end(c: OpsContext): void {
+    this.#drop(c);
+    this.#setCookie(c, '', 0);
+  }
+
+  #drop(c: OpsContext): void {
+    if (this.find(c) !== undefined) this.#sessions.delete(this.#idIn(c));
+  }
+
+  #setCookie(c: OpsContext, id: string, maxAge: number): void {
+    const secure = this.#isSecure;
+    setCookie(c, `standin_${this.#of}`, id, { httpOnly: true, sameSite: 'Strict', maxAge, secure });
+  }
+
+  /** '': no session. */
+  #idIn(c: OpsContext): string {
+    return getCookie(c, `standin_${this.#of}`) ?? '';
+  }
+}
+
+/** Of what was added one by one. */
+function evictOldest(all: Map<string | undefined, unknown> | Set<string>, most: number): void {
+  if (all.size > most) all.delete(all.keys().next().value!);
 }
 
 /** Decides which requests the ops listener answers. */
 export class Access {
   /** undefined: OPS_TOKEN is not set, and the listener accepts only this machine. */
-  readonly sessions: Sessions<true> | undefined;
-  readonly tokens: CsrfTokens | undefined;
+  readonly signIn: SignIn | undefined;
 
   /**
    * @param token OPS_TOKEN; undefined: no sign-in
    * @param isSecure whether the listener speaks TLS
    */
-  constructor(token: string | undefined, isSecure = false) {
-    if (token === undefined) return;
-    this.tokens = new CsrfTokens('OPS_TOKEN', [{ name: '', token }]);
-    this.sessions = new Sessions({ name: 'console', durationMs: SESSION_MS, isSecure });
+  constructor(token: string | undefined, isSecure: boolean) {
+    this.signIn =
+      token === undefined ? token : new SignIn('console', [{ name: '', token }], isSecure);
   }
 
   /**
@@ -37,7 +170,8 @@ export class Access {
    * @throws Refusal
    */
   checkHost(request: IncomingMessage): void {
-    if (this.sessions === undefined && !LOOPBACK.test(request.headers.host ?? '')) {
+    const host = request.headers.host?.replace(/:\d+$/, '') ?? '';
+    if (this.signIn === undefined && !LOOPBACK.test(host)) {
       throw refusal(
         'misdirected',
         'Without OPS_TOKEN this listener answers only to localhost, 127.0.0.1 and [::1] in the Host header. Use one of them, or set OPS_TOKEN.',
@@ -49,15 +183,59 @@ export class Access {
   }
 
   isAllowed(c: OpsContext): boolean {
-    if (this.sessions === undefined || this.sessions.find(c)) return true;
+    if (this.signIn === undefined || this.signIn.find(c) !== undefined) return true;
     const token = bearerOf(c.env.incoming);
-    return token !== undefined && this.tokens?.nameOf(token) !== undefined;
+    return token !== undefined && this.signIn.nameOf(token) !== undefined;
+  }
+}
+
+/** Tickets that a page has fetched and not used. One more ends the oldest. */
+const MAX_TICKETS = 20;
+const TICKET_BYTES = 24;
+
+/** Decides who may use the admin API: programs by their token, the console by its session. */
+export class AdminAccess extends SignIn {
+  /**
+   * The name of the caller's token.
+   * @throws Refusal unauthorized, too_many or cross_origin
+   */
+  callerOf(c: OpsContext): string {
+    const { incoming } = c.env;
+    const token = bearerOf(incoming);
+    if (token !== undefined) return this.check(token, incoming.socket.remoteAddress);
+    const session = this.#sessionOf(c, 'Send a token of ADMIN_TOKEN as bearer token.');
+    this.#checkPage(incoming, session);
+    return session.name;
   }
 
-  /** @throws Refusal */
-  checkAllowed(c: OpsContext): void {
-    if (!this.isAllowed(c))
-      throw refusal('unauthorized', 'Send the OPS_TOKEN as a bearer token, or sign in.');
+  /**
+   * A ticket for one request of the session.
+   * @throws Refusal unauthorized or cross_origin
+   */
+  ticket(c: OpsContext): string {
+    checkIsPage(c.env.incoming);
+    const { tickets } = this.#sessionOf(c, 'Sign in with a token of ADMIN_TOKEN.');
+    const ticket = randomText(TICKET_BYTES);
+    tickets.add(ticket);
+    evictOldest(tickets, MAX_TICKETS);
+    return ticket;
+  }
+
+  #sessionOf(c: OpsContext, remedy: string): Session {
+    const session = this.find(c);
+    if (session === undefined) throw refusal('unauthorized', remedy);
+    return session;
+  }
+
+  /**
+   * Another site can make a browser send a request with the cookie. It cannot send it as this page,
+   * and cannot read a ticket. A request that was recorded cannot be sent again.
+   */
+  #checkPage(request: IncomingMessage, { tickets }: Session): void {
+    if (isReading(request)) return void checkSameOrigin(request);
+    checkIsPage(request);
+    if (!tickets.delete(String(request.headers[TICKET_HEADER.toLowerCase()])))
+      throw refusal('cross_origin', 'The request has no ticket, or one that was used.');
   }
 }
 
@@ -74,22 +252,19 @@ export function checkSameOrigin({ headers, socket }: IncomingMessage): void {
 }
 
 /**
- * For requests that read: another page cannot see the answer, but would take a place from a page
+ * For requests that read: another page cannot see the response, but would take a place from a page
  * that can. The address bar (`none`) and links may lead here, frames and images may not.
  * @throws Refusal
  */
 export function checkNotEmbedded(request: IncomingMessage): void {
-  const {
-    'sec-fetch-site': site,
-    'sec-fetch-mode': mode,
-    'sec-fetch-dest': target,
-  } = request.headers;
-  const isFollowed = mode === 'navigate' && target === 'document';
-  if (site !== 'none' && !isFollowed) checkSameOrigin(request);
+  const { headers } = request;
+  const isFollowed =
+    headers['sec-fetch-mode'] === 'navigate' && headers['sec-fetch-dest'] === 'document';
+  if (headers['sec-fetch-site'] !== 'none' && !isFollowed) checkSameOrigin(request);
 }
 
 /** For requests that change something with a session: programs have none. @throws Refusal */
-export function checkIsPage(request: IncomingMessage): void {
+function checkIsPage(request: IncomingMessage): void {
   const { origin, 'sec-fetch-site': site } = request.headers;
   if (origin === undefined && site === undefined)
     throw refusal('cross_origin', 'A session is for the console: send a token instead.');

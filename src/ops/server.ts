@@ -111,7 +111,8 @@ function opsApp({ metrics, access, pages, isOpen, routes, onFailure }: OpsServer
   app.use(notAllowed(app), async (c, next) => {
     access.checkHost(c.env.incoming);
     const { path } = c.req;
-    if (!isOpen(path) && !pages.get(path)?.isOpen) access.checkAllowed(c);
+    if (!isOpen(path) && !pages.get(path)?.isOpen && !access.isAllowed(c))
+      throw refusal('unauthorized', 'Send the OPS_TOKEN as a bearer token, or sign in.');
     await next();
   });
   app.use('/console/*', (c, next) => {

@@ -3,14 +3,11 @@ import { createServer } from 'node:net';
 import { getClient, isApiKeyId } from '../access/clients.ts';
 import type { Config } from '../config/config.ts';
 import { failureFields } from '../observe/log.ts';
-import { Access } from '../ops/access.ts';
-import { AdminAccess } from '../ops/admin/access.ts';
+import { Access, AdminAccess } from '../ops/access.ts';
 import { type AdminApiOptions, addAdminApi } from '../ops/admin/api.ts';
 import { adminDocumentOf } from '../ops/admin/document.ts';
-import { CurrentState, type Facts } from '../ops/console/current-state.ts';
+import { CurrentState } from '../ops/console/current-state.ts';
 import { EventStreams } from '../ops/console/events.ts';
-import { PlaygroundForwarder } from '../ops/console/playground-forwarder.ts';
-import { PolicyInForce } from '../ops/console/policy-in-force.ts';
 import { addConsole, OPEN, pagesOf } from '../ops/console/routes.ts';
 import { Sampler } from '../ops/console/sampler.ts';
 import { createOpsServer } from '../ops/server.ts';
@@ -58,16 +55,18 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   const tls = config.OPS_TLS && certificate ? opsPem(certificate.pem) : undefined;
   const access = new Access(config.OPS_TOKEN, tls !== undefined);
   const sampler = new Sampler(() => metrics.sampled());
-  const policy = new PolicyInForce(listener.policies, config.TOKEN_SUFFIX);
-  const state = new CurrentState({ ...options, facts: factsOf(options), sampler, policy });
-  const events = new EventStreams(sampler, state);
-  const playground = new PlaygroundForwarder({
-    connect: (remoteAddress) => listener.connect(remoteAddress),
-    bodyLimit: config.BODY_LIMIT,
-    asksClients: () => certificate?.pem.clientCa !== undefined,
+  const state = new CurrentState({
+    ...{ ...options, sampler, facts: factsOf(options), policies: listener.policies },
+    databaseKind: config.DATABASE_URL === undefined ? 'embedded' : 'postgres',
+    ...{ limits: config.limits, tokenSuffix: config.TOKEN_SUFFIX },
   });
+  const events = new EventStreams(sampler, state);
   const admin = openAdminApi(options);
-  const parts = { access, state, events, playground, recent: context.recent, policy };
+  const parts = {
+    ...{ access, state, events, recent: context.recent, bodyLimit: config.BODY_LIMIT },
+    connect: (remoteAddress: string | undefined) => listener.connect(remoteAddress),
+    asksClients: () => certificate?.pem.clientCa !== undefined,
+  };
   const server = createOpsServer({
     ...{ metrics, access, tls, budget: context.budget, pages: pagesOf(config, listener.url) },
     isOpen: (path) => OPEN.includes(path) || (admin !== undefined && path.startsWith('/admin/')),
@@ -94,18 +93,14 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   };
 }
 
-function factsOf({ config, license, certificate, listener }: OpsListenerOptions): Facts {
+function factsOf({ config, license, certificate, listener }: OpsListenerOptions) {
   const startedAt = new Date(Date.now() - 1000 * process.uptime()).toISOString();
-  return {
-    fixed: {
-      ...{ startedAt, serviceUrl: listener.url, version: VERSION },
-      ...{ interfaceVersion: config.INTERFACE_VERSION, hasAdmin: config.ADMIN_TOKEN !== undefined },
-    },
-    database: config.DATABASE_URL === undefined ? 'embedded' : 'postgres',
-    limits: config.limits,
-    licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
-    certificateExpires: certificate && (() => certificate.expiresAt),
-  };
+  return () => ({
+    ...{ startedAt, serviceUrl: listener.url, version: VERSION },
+    ...{ interfaceVersion: config.INTERFACE_VERSION, hasAdmin: config.ADMIN_TOKEN !== undefined },
+    license: config.license ? { daysLeft: license.daysLeft() ?? 0 } : null,
+    certificate: certificate ? { expires_at: certificate.expiresAt.toISOString() } : null,
+  });
 }
 
 /** Only callers show a certificate. */
@@ -129,7 +124,7 @@ function openAdminApi({ config, vault, keys, listener, log }: OpsListenerOptions
   };
   const api: AdminApiOptions = {
     ...{ parts, document: adminDocumentOf(config) },
-    access: new AdminAccess(config.ADMIN_TOKEN, config.OPS_TLS),
+    access: new AdminAccess('admin', config.ADMIN_TOKEN, config.OPS_TLS),
     async idOf(named) {
       if (isApiKeyId(named)) return named;
       const client = await getClient(await adminVault.open(), named).catch(() => undefined);

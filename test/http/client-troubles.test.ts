@@ -1,50 +1,63 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { type Retry, Standin, StandinError, TimeoutError } from '#client';
+import { type Retry, Standin, StandinError, type StandinOptions, TimeoutError } from '#client';
 import { Front } from '../support/balancer.ts';
 import { FaultProxy } from '../support/fault-proxy.ts';
 import { freePort, PostgresCluster, postgresBin } from '../support/postgres.ts';
-import {
-  leastPrivilegePlace,
-  newPlace,
-  type Place,
-  type Service,
-  startService,
-  until,
-  usualPlace,
-} from '../support/service.ts';
+import { usualService } from '../support/served.ts';
+import { createClient, newPlace, startService, until, usualPlace } from '../support/service.ts';
 
 const values = (count: number) => Array.from({ length: count }, (_, i) => `Value no ${i}`);
 /** Of a failure that is waited out: far beyond what it takes on a busy machine. */
 const PATIENT = { timeoutMs: 100_000 };
 
-let place: Place;
-let service: Service;
+const service = usualService();
 let front: Front;
 beforeAll(async () => {
-  place = await leastPrivilegePlace();
-  service = await startService(place);
-  front = await Front.start(service.url);
+  front = await Front.start(service.url, '/standin');
 });
 afterEach(() => {
   front.troubles.length = 0;
   front.bodies.length = 0;
 });
-afterAll(async () => {
-  front.stop();
-  await service.stop();
-  place.remove();
+afterAll(() => front?.stop());
+
+/** Its requests go through a proxy, at an address with a path. */
+const standin = (options: Partial<StandinOptions> = {}) =>
+  new Standin({ url: `${front.url}/standin/`, apiKey: service.api_key, ...options });
+
+test('many of the longest values fit the bodies that the service takes, at most four at once', async () => {
+  const longest = Array.from({ length: 60 }, (_, i) => `🙂 no ${i}`.padEnd(65_534, '"'));
+  const tokens = await standin().tokenizeValues(longest, PATIENT);
+  expect(front.bodies.length).toBeGreaterThan(4);
+  expect(front.mostOpen).toBeLessThanOrEqual(4);
+  expect(await standin().detokenizeValues(tokens, PATIENT)).toEqual(longest);
 });
 
-const standin = () => new Standin({ url: front.url, apiKey: service.api_key });
+test('random mode: a value has one token in a call, and another in the next', async () => {
+  const { api_key: apiKey } = await createClient(service.place, '--token-mode', 'random');
+  const client = standin({ apiKey, maxValues: 2 });
+  const names = ['Ann Lee', 'Bo Ray', 'Cy Day', 'Ann Lee'];
+  const first = await client.tokenizeValues(names);
+  const second = await client.tokenizeValues(names);
+  expect(first[0]).toBe(first[3]);
+  expect(first[0]).not.toBe(second[0]);
+  expect(await client.detokenizeValues([...first, ...second])).toEqual([...names, ...names]);
+});
+
+test('the older interface: its answers are understood', async () => {
+  const { url, stop } = await startService(service.place, { INTERFACE_VERSION: '1.0.4' });
+  onTestFinished(stop);
+  const client = standin({ url });
+  expect((await client.health()).version).toBe('1.0.4');
+  expect(await client.detokenize(await client.tokenize({ a: 'Ann' }))).toEqual({ a: 'Ann' });
+});
 
 test('onRetry is told of each pause', async () => {
   front.troubles.push('reset', { status: 503, body: '{"error":"overloaded","retry_after":1}' });
   const told: Retry[] = [];
-  const onRetry = (one: Retry) => told.push(one);
-  const client = new Standin({ url: front.url, apiKey: service.api_key, onRetry });
-  await client.tokenize({ name: 'Ann Lee' }, PATIENT);
+  await standin({ onRetry: (one) => told.push(one) }).tokenize({ name: 'Ann Lee' }, PATIENT);
   expect(told.map(({ error }) => [error.code, error.attempts])).toEqual([
     ['network_error', 1],
     ['overloaded', 2],
@@ -56,7 +69,7 @@ test('onRetry is told of each pause', async () => {
 test('a call of many requests outlives connections that break again and again', async () => {
   const proxy = await FaultProxy.start(Number(new URL(service.url).port));
   onTestFinished(() => proxy.stop());
-  const client = new Standin({ url: proxy.through(service.url), apiKey: service.api_key });
+  const client = standin({ url: proxy.through(service.url) });
   let resets = 0;
   const resetting = setInterval(() => {
     if (proxy.connections === 0 || resets === 5) return;
@@ -66,6 +79,7 @@ test('a call of many requests outlives connections that break again and again', 
   onTestFinished(() => clearInterval(resetting));
   const tokens = await client.tokenizeValues(values(50_000), PATIENT);
   expect(resets).toBeGreaterThan(0);
+  expect(new Set(tokens).size).toBe(50_000);
   expect(await client.detokenizeValues(tokens, PATIENT)).toEqual(values(50_000));
 });
 
@@ -77,7 +91,7 @@ test('after a machine that is gone, the next attempt finds another', async () =>
 });
 
 test('no attempt follows one that cannot succeed: the port is one that fetch refuses', async () => {
-  const client = new Standin({ url: 'http://127.0.0.1:6000', apiKey: service.api_key });
+  const client = standin({ url: 'http://127.0.0.1:6000' });
   await expect(client.tokenizeValues(['Ann Lee'])).rejects.toThrow('(bad port)');
 });
 
@@ -92,7 +106,7 @@ describe('where nobody answers', () => {
     }).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    client = new Standin({ url, apiKey: service.api_key, maxValues: 1, concurrency: 15 });
+    client = standin({ url, maxValues: 1, concurrency: 15 });
   });
   afterAll(() => {
     server.close();
@@ -137,7 +151,7 @@ test.each([
     await own.exit;
     ownPlace.remove();
   });
-  const client = new Standin({ url: own.url, apiKey: own.api_key, maxValues: 100 });
+  const client = standin({ url: own.url, apiKey: own.api_key, maxValues: 100 });
   let isOver = false;
   const pending = client.tokenizeValues(values(30_000), PATIENT).finally(() => {
     isOver = true;
@@ -158,7 +172,7 @@ test.skipIf(postgresBin === undefined)('a database that is away for a while', as
     own.place.remove();
     cluster.stop();
   });
-  const client = new Standin({ url: own.url, apiKey: own.api_key });
+  const client = standin({ url: own.url, apiKey: own.api_key });
   expect(await client.health()).toMatchObject({ status: 'ok', postgres: 'ok', version: '1.0.5' });
   await cluster.crash();
   const short = client.tokenize({ name: 'Ann Lee' }, { timeoutMs: 10 });

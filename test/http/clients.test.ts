@@ -1,22 +1,17 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { served } from '../support/served.ts';
 import {
   call,
   createClient,
   leastPrivilegePlace,
   runJson,
-  type Service,
   startService,
   until,
 } from '../support/service.ts';
 
-let service: Service;
-beforeAll(async () => {
-  service = await startService(await leastPrivilegePlace(), { RATE_LIMIT: '1000' });
-});
-afterAll(async () => {
-  await service.stop();
-  service.place.remove();
-});
+const service = served(async () =>
+  startService(await leastPrivilegePlace(), { RATE_LIMIT: '1000' }),
+);
 
 /** Runs a command beside the service. */
 const command = (...args: string[]) => runJson(service.place, ...args);

@@ -1,7 +1,8 @@
-import { expect, onTestFinished, test } from 'vitest';
-import { ask, JSON_TYPE, refusalIn, servedOps, startWithOps } from '../support/ops.ts';
+import { expect, test } from 'vitest';
+import { ask, JSON_TYPE, refusalIn, servedOps } from '../support/ops.ts';
+import { ownPlace, ownService } from '../support/own.ts';
 import { noteSecrets } from '../support/secrecy.ts';
-import { createClient, type Place, usualPlace } from '../support/service.ts';
+import { createClient, type Place } from '../support/service.ts';
 import { Authority, hasOpenssl } from '../support/tls.ts';
 
 const at = servedOps({ BODY_LIMIT: '2048' });
@@ -24,13 +25,8 @@ const tls = ({ folder }: Place) => {
   return { TLS_CERT_FILE: cert, TLS_KEY_FILE: key, TLS_CLIENT_CA_FILE: authority.ca };
 };
 const started = async (env: (place: Place) => Record<string, string>) => {
-  const place = await usualPlace();
-  const service = await startWithOps(place, env(place));
-  onTestFinished(async () => {
-    await service.stop();
-    place.remove();
-  });
-  return service;
+  const place = await ownPlace();
+  return ownService(place, env(place));
 };
 
 test.each(['127.0.0.1', '0.0.0.0', '::', ...(hasOpenssl ? ['TLS'] : [])])(

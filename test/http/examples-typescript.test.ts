@@ -6,14 +6,8 @@ import { blocks, ROOT } from '../support/docs.ts';
 import { startWithPolicy } from '../support/policy.ts';
 import { endOf } from '../support/program.ts';
 import { linkClient, start } from '../support/recipes.ts';
-import {
-  createClient,
-  kinds,
-  leastPrivilegePlace,
-  type Place,
-  type Service,
-  startService,
-} from '../support/service.ts';
+import { usualService } from '../support/served.ts';
+import { createClient, kinds, type Service } from '../support/service.ts';
 
 const TSC = join(ROOT, 'node_modules/typescript/bin/tsc');
 const PROJECT = join(ROOT, 'build/examples');
@@ -21,23 +15,16 @@ const PROJECT = join(ROOT, 'build/examples');
 const POLICY = 'version: 1\nfields: { order.email: email }\nelsewhere: pass\n';
 const SURROUNDINGS: [string, boolean][] = [['', false]];
 if (kinds().includes('server')) SURROUNDINGS.push([', under a policy that passes others', true]);
-let place: Place;
-let service: Service;
+const service = usualService();
 let withPolicy: Service | undefined;
 beforeAll(async () => {
   // In a project of their own, which has the package of the client.
   cpSync(join(ROOT, 'examples/typescript'), PROJECT, { recursive: true });
   linkClient(PROJECT);
   execFileSync(process.execPath, [TSC, '-p', PROJECT]);
-  place = await leastPrivilegePlace();
-  service = await startService(place);
   if (SURROUNDINGS.length > 1) withPolicy = await startWithPolicy(POLICY);
 });
-afterAll(async () => {
-  await service.stop();
-  await withPolicy?.stop();
-  place.remove();
-});
+afterAll(async () => withPolicy?.stop());
 
 const envOf = (isUnderPolicy: boolean, env: Record<string, string> = {}) => {
   const { url, api_key: apiKey } = isUnderPolicy ? withPolicy! : service;
@@ -48,9 +35,7 @@ const programOf = (name: string) => join(PROJECT, `dist/${name}.js`);
 /** Starts an example as its reader would. Resolves when it listens. */
 async function listening(name: string, env: Record<string, string>) {
   const running = start([process.execPath, programOf(name)], PROJECT, env);
-  onTestFinished(async () => {
-    await running.stop();
-  });
+  onTestFinished(async () => void (await running.stop()));
   return { ...running, url: `http://127.0.0.1:${await running.wrote(/port: (\d+)/)}` };
 }
 
@@ -103,7 +88,7 @@ describe.each(['express', 'fastify'])('%s', (name) => {
   });
 
   test('503 where it is not the fault of the caller, with the time of a limit', async () => {
-    const { api_key: apiKey } = await createClient(place, '--rate-limit', '0.01');
+    const { api_key: apiKey } = await createClient(service.place, '--rate-limit', '0.01');
     const limited = await listening(name, envOf(false, { STANDIN_API_KEY: apiKey }));
     expect((await add(limited.url, ann)).status).toBe(201);
     const refused = await add(limited.url, ann);
@@ -140,9 +125,7 @@ describe('script', () => {
     const number = await run('tokenize', '[{"age":55555}]');
     expect(number).toMatchObject({ code: 1, stdout: '' });
     expect(number.stderr).toContain('InvalidValueError: data[0].age: must be a string');
-    expect(await run('tokenize', '{"Ann Lee')).toMatchObject({
-      code: 1,
-      stderr: 'standard input is not JSON\n',
-    });
+    const broken = { code: 1, stderr: 'standard input is not JSON\n' };
+    expect(await run('tokenize', '{"Ann Lee')).toMatchObject(broken);
   });
 });

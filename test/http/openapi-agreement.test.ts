@@ -22,8 +22,7 @@ beforeAll(async () => {
   const names = Object.keys(document.components.schemas);
   schema = Object.fromEntries(names.map((n) => [n, schemas.at('components', 'schemas', n)]));
 });
-const ask = (operation: string, body: string | Buffer) =>
-  send(at.service, `/api/v1/${operation}`, body);
+const ask = (operation: string, body: string) => send(at.service, `/api/v1/${operation}`, body);
 
 const namesOf = (json: JsonText) =>
   json.kind === 'object' ? json.members.map(([name]) => name) : [];
@@ -154,22 +153,6 @@ describe.each(Object.entries(BORDERS))('%s, which the schema does not say', (rul
       expect(await expectAgreement(beyond)).toEqual({ isFit: true, broken: [rule] });
     }
   });
-});
-
-test('bytes that are not UTF-8 are refused, in and beside data', async () => {
-  for (const text of ['{"data":{"a":"\xff"}}', '{"data":{},"b":"\xff"}']) {
-    const { status } = await ask('tokenize', Buffer.from(text, 'latin1'));
-    expect(status).toBe(400);
-  }
-});
-
-test('the schema says of a corpus what the service says', async () => {
-  const unfit = [{}, [{ data: {} }], 'data', null, { Data: {} }, { data: 'x' }, { data: null }];
-  const fit = [{}, { a: [], b: {}, c: [[{}]] }, { '': '' }];
-  for (const body of unfit)
-    expect([body, (await expectAgreement(of(body))).isFit]).toEqual([body, false]);
-  for (const one of fit)
-    expect([one, (await expectAgreement(data(one))).isFit]).toEqual([one, true]);
 });
 
 test('the schema, with the rules beside it, says of any body what the service says', async () => {

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { OpenApiDocument } from '../../src/openapi/document.ts';
-import type { Example } from '../../src/openapi/errors.ts';
+import type { Examples } from '../../src/openapi/elements.ts';
 import { MIN_CALLS } from '../../src/tokens/threads/queue-delay.ts';
 import { DocumentSchemas, operationsOf, responseOf } from '../support/docs.ts';
 import { parseAnswers, type RawAnswer, rawExchange, retryAfter, send } from '../support/http.ts';
@@ -103,7 +103,7 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     expect(isFit(JSON.parse(text)), `${at}: ${JSON.stringify(isFit.errors)}`).toBe(true);
     const ofDocument = document.components.headers;
     for (const [name, header] of Object.entries(ofDocument)) {
-      const { schema } = header;
+      const schema = header.schema as { readonly type?: string };
       const value = headers.get(name);
       const isSaid = name in headersOf(at);
       const mayLack = isSaid && !('required' in header);
@@ -180,7 +180,10 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
   test('the examples of requests get answers like those shown, there and back', async () => {
     const [tokenize, detokenize] = VAULT.map((path) => document.paths[path]!.post!);
     const examplesOf = ({ requestBody }: typeof tokenize & object) =>
-      Object.entries(requestBody!.content['application/json'].examples!) as [string, Example][];
+      Object.entries(requestBody!.content['application/json'].examples!) as [
+        string,
+        Examples[string],
+      ][];
     const restores = new Map(examplesOf(detokenize!));
     expect(examplesOf(tokenize!).map(([name]) => name)).toEqual([...restores.keys()]);
     for (const [name, { value }] of examplesOf(tokenize!)) {
@@ -268,7 +271,7 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     shown.add(`${POLICY} 200 fields`);
   });
 
-  test('health, with its database and without', async () => {
+  test('A46: health, with its database, without, and when it is back', async () => {
     const get = (path: string) => send(service, path, undefined, { authorization: null }, 'GET');
     expectShown('/health', 'ok', await get('/health'));
     await cluster.crash();
@@ -281,6 +284,8 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
       return failed.status === 500;
     }, 'a policy that is too old');
     expectShown(POLICY, 'database', failed!);
+    cluster.startAgain();
+    await until(async () => (await get('/health')).status === 200, 'a 200 of /health');
   });
 
   const said = () =>

@@ -1,58 +1,29 @@
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { send } from '../support/http.ts';
-import { startWithOps } from '../support/ops.ts';
-import { PostgresCluster, postgresBin } from '../support/postgres.ts';
+import { ownPlace, ownService } from '../support/own.ts';
 import { linesOfLog } from '../support/secrecy.ts';
 import { logged } from '../support/served.ts';
-import {
-  call,
-  newPlace,
-  type Place,
-  type Service,
-  scrape,
-  startService,
-  until,
-  usualPlace,
-} from '../support/service.ts';
+import { call, type Service, scrape, until } from '../support/service.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
-
-async function start<S extends Service = Service>(
-  env: Record<string, string>,
-  place?: Place,
-  startAt: (place: Place, env: Record<string, string>) => Promise<Service> = startService,
-): Promise<S> {
-  const service = await startAt(place ?? (await usualPlace()), env);
-  onTestFinished(async () => {
-    await service.stop();
-    service.place.remove();
-  });
-  return service as S;
-}
 
 const get = (service: Service, path: string) => send(service, path, undefined, {}, 'GET');
 
 /** The names of both versions. */
 const VERSIONS = [
   {
-    version: '1.0.5',
-    env: {},
-    id: 'request_id',
-    limit: 'user_limit',
-    status: 'status',
-    clientId: 'client_id',
-    token: /^[a-z]{3} [a-z]{3}_tok$/,
-    client: /^standin_[0-9a-f]{24}$/,
+    ...{ version: '1.0.5', env: {}, id: 'request_id', limit: 'user_limit', status: 'status' },
+    ...{
+      clientId: 'client_id',
+      token: /^[a-z]{3} [a-z]{3}_tok$/,
+      client: /^standin_[0-9a-f]{24}$/,
+    },
   },
   {
     version: '1.0.4',
     env: { INTERFACE_VERSION: '1.0.4', CLIENT_PREFIX: 'Acme2', TOKEN_SUFFIX: 'T2f' },
-    id: 'Request_id',
-    limit: 'rate_limit',
-    status: 'Status',
-    clientId: undefined,
-    token: /^[a-z]{3} [a-z]{3}_T2f$/,
-    client: /^Acme2_[0-9a-f]{24}$/,
+    ...{ id: 'Request_id', limit: 'rate_limit', status: 'Status', clientId: undefined },
+    ...{ token: /^[a-z]{3} [a-z]{3}_T2f$/, client: /^Acme2_[0-9a-f]{24}$/ },
   },
 ];
 
@@ -60,7 +31,7 @@ test.each(VERSIONS)(
   'interface $version has $id, $status and $limit, and keeps the names of the caller',
   async ({ version, env, id, limit, status, clientId, token, client }) => {
     // One request, and none more while the test runs, however slow the machine is.
-    const service = await start({ RATE_LIMIT: '0.001', ...env });
+    const service = await ownService(await ownPlace(), { RATE_LIMIT: '0.001', ...env });
     expect(service.client_id).toMatch(client);
     const data = { Name: 'Ann Lee', name: 'Bob Ray' };
     const tokenized = await call(service, 'tokenize', data);
@@ -79,42 +50,14 @@ test.each(VERSIONS)(
     const retryAfter = Number(limited.headers.get('retry-after'));
     expect(retryAfter).toBeGreaterThan(0);
     expect([limited.status, limited.body]).toEqual([
-      429,
-      { error: limit, retry_after: retryAfter },
+      ...[429, { error: limit, retry_after: retryAfter }],
     ]);
     expect(JSON.parse((await get(service, '/health')).text).version).toBe(version);
   },
 );
 
-test.skipIf(postgresBin === undefined)(
-  'A46: without its database it says so, and goes on when it is back',
-  async () => {
-    const cluster = await PostgresCluster.start();
-    onTestFinished(() => cluster.stop());
-    const service = await start({}, await newPlace('server', cluster.url('postgres')));
-    const data = { token: 'Ann Lee' };
-    const tokens = (await call(service, 'tokenize', data)).body.data;
-    await cluster.crash();
-    for (const operation of ['tokenize', 'detokenize'] as const) {
-      const { status, body } = await call(service, operation, tokens);
-      const down = { error: 'internal_error', message: 'database unavailable' };
-      expect([status, body]).toEqual([500, down]);
-    }
-    const health = await send(service, '/health', undefined, { authorization: null }, 'GET');
-    const timestamp = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
-    expect([health.status, JSON.parse(health.text)]).toEqual([
-      503,
-      { status: 'error', timestamp, postgres: 'error', version: '1.0.5' },
-    ]);
-    expect((await get(service, '/health/live')).status).toBe(200);
-    cluster.startAgain();
-    await until(async () => (await get(service, '/health')).status === 200, 'a 200 of /health');
-    expect((await call(service, 'detokenize', tokens)).body.data).toEqual(data);
-  },
-);
-
 test('A43, C02: one JSON line a request, with who and how much, and nothing of what', async () => {
-  const service = await start({ LOG_LEVEL: 'trace' }, undefined, startWithOps);
+  const service = await ownService(await ownPlace(), { LOG_LEVEL: 'trace' });
   const started = service.output().length;
   const secrets = ['Ann Lee', 'zqSecretName', '\n{"level":"fatal"}'];
   const tokenized = await call(service, 'tokenize', { zqSecretName: secrets });
@@ -163,7 +106,7 @@ test('A43, C02: one JSON line a request, with who and how much, and nothing of w
   ])
     expect(metrics).toContain(`standin_${sample}\n`);
   expect(metrics).toContain('nodejs_eventloop_lag_p99_seconds');
-  const rows = async () => (await scrape(service.opsUrl!, 'standin_vault_rows'))[''] === 3;
+  const rows = async () => (await scrape(service.opsUrl, 'standin_vault_rows'))[''] === 3;
   await until(rows, 'the three records');
   expect((await get(service, '/metrics')).status).toBe(404);
 });

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'vitest';
 import type { OpenApiDocument } from '../../src/openapi/document.ts';
-import { DocumentSchemas } from './docs.ts';
+import { DocumentSchemas, operationsOf, responseOf } from './docs.ts';
 import { ask, bearer, JSON_TYPE } from './ops.ts';
 import { noteSecrets } from './secrecy.ts';
 import { kinds, makeRole, newPlace, type Place, runCli, runJson } from './service.ts';
@@ -31,59 +31,42 @@ export async function admin(
 }
 
 /** Compares requests and answers with the OpenAPI document. */
-export class AdminAgreement {
-  readonly #document: OpenApiDocument;
-  readonly #schemas: DocumentSchemas;
-  readonly #seen = new Set<string>();
-
-  constructor(document: OpenApiDocument) {
-    this.#document = document;
-    this.#schemas = new DocumentSchemas(document);
-  }
-
-  check(method: string, path: string, body: unknown, answer: AdminAnswer): void {
-    const { status, headers } = answer;
-    const at = this.#find(`/admin/v1${path}`, method.toLowerCase());
-    if (at === undefined) {
-      expect([404, 405]).toContain(status);
-      return;
-    }
-    const { requestBody, responses } = at.operation;
-    const schemaAt = (...place: string[]) =>
-      this.#schemas.at(...place, 'content', 'application/json', 'schema');
-    const isFit =
-      body === undefined || (requestBody && schemaAt(...at.place, 'requestBody')(body) === true);
-    // Some requests are refused for more than the schema says.
-    if (status < 300) expect([method, path, body, isFit]).toEqual([method, path, body, true]);
-    if (!isFit) expect(status).toBe(400);
-    const response = responses[status];
-    expect(response, `${method} ${path} ${status}`).toBeDefined();
-    const place = response.$ref?.split('/').slice(1) ?? [...at.place, 'responses', String(status)];
-    const schema = schemaAt(...place);
-    expect(schema(answer.body), `${method} ${path}: ${JSON.stringify(schema.errors)}`).toBe(true);
-    if (response.headers?.ETag) expect(headers.etag).toMatch(/^"[\w-]+"$/);
-    else expect(headers.etag).toBeUndefined();
-    this.#seen.add(`${at.place.slice(1).join(' ')} ${status}`);
-  }
-
-  /** Operations and statuses that no checked answer had. */
-  unseen(): string[] {
-    const all = Object.entries(this.#document.paths).flatMap(([path, methods]) =>
-      Object.entries(methods).flatMap(([method, operation]: [string, any]) =>
-        Object.keys(operation.responses).map((status) => `${path} ${method} ${status}`),
-      ),
-    );
-    return all.filter((one) => !this.#seen.has(one));
-  }
-
-  #find(path: string, method: string) {
-    for (const [template, methods] of Object.entries(this.#document.paths)) {
-      const pattern = new RegExp(`^${template.replaceAll(/\{\w+\}/g, '[^/]+')}$`);
-      const operation = methods[method] as any;
-      if (pattern.test(path) && operation) return { operation, place: ['paths', template, method] };
-    }
-    return undefined;
-  }
+export function adminAgreement(document: OpenApiDocument) {
+  const schemas = new DocumentSchemas(document);
+  const all = operationsOf(document).flatMap(({ path, method, operation }) =>
+    Object.keys(operation.responses).map((status) => `${method} ${path} ${status}`),
+  );
+  const seen = new Set<string>();
+  return {
+    check(
+      method: string,
+      path: string,
+      body: unknown,
+      { status, headers, body: got }: AdminAnswer,
+    ) {
+      const at = operationsOf(document).find(
+        (one) =>
+          one.method === method.toLowerCase() &&
+          new RegExp(`^${one.path.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(`/admin/v1${path}`),
+      );
+      if (at === undefined) return void expect([404, 405]).toContain(status);
+      const schemaAt = (...place: string[]) =>
+        schemas.at(...place, 'content', 'application/json', 'schema');
+      const sent = ['paths', at.path, at.method, 'requestBody'];
+      const isFit = body === undefined || (at.operation.requestBody && schemaAt(...sent)(body));
+      // Some requests are refused for more than the schema says.
+      if (status < 300) expect([method, path, body, isFit]).toEqual([method, path, body, true]);
+      if (isFit !== true) expect(status).toBe(400);
+      const said = responseOf(document, at.path, at.method, String(status));
+      const schema = schemaAt(...said.at);
+      expect(schema(got), `${method} ${path}: ${JSON.stringify(schema.errors)}`).toBe(true);
+      if (said.response.headers.ETag) expect(headers.etag).toMatch(/^"[\w-]+"$/);
+      else expect(headers.etag).toBeUndefined();
+      seen.add(`${at.method} ${at.path} ${status}`);
+    },
+    /** Operations and statuses that no checked answer had. */
+    unseen: () => all.filter((one) => !seen.has(one)),
+  };
 }
 
 /**

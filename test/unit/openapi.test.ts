@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { SETTINGS } from '../../src/config/settings.ts';
 import { CALLER_ERRORS } from '../../src/errors.ts';
 import { documentText, openApiDocument } from '../../src/openapi/document.ts';
-import type { Media } from '../../src/openapi/responses.ts';
+import type { Media } from '../../src/openapi/elements.ts';
+import { referenceHtml } from '../../src/openapi/reference.ts';
 import { adminDocumentOf, adminDocumentText } from '../../src/ops/admin/document.ts';
 import { ADMIN_ERRORS } from '../../src/ops/errors.ts';
 import { DocumentSchemas, operationsOf, readText, responseOf, table } from '../support/docs.ts';
@@ -118,4 +119,30 @@ test('the checks of a document see what is wrong', async () => {
   expect(problems).toContain('no-unused-components');
   delete document.info.title;
   expect(isOpenApi(document)).toBe(false);
+});
+
+test('the page has every operation, no script, and nothing from elsewhere', () => {
+  const document = openApiDocument(...publicOf('1.0.5'));
+  const page = referenceHtml(document);
+  expect(page).not.toMatch(/<script|\son\w+=|style=|javascript:|<img|<iframe/i);
+  const addresses = [...page.matchAll(/(?:href|src)="([^"]*)"/g)].map(([, address]) => address!);
+  const inner = addresses.filter((address) => address.startsWith('#'));
+  const outer = addresses.filter((address) => !address.startsWith('#'));
+  expect(outer).toEqual(['/openapi.json']);
+  const ids = [...page.matchAll(/ id="([^"]*)"/g)].map(([, id]) => `#${id}`);
+  expect(ids).toHaveLength(new Set(ids).size);
+  expect(ids).toEqual(expect.arrayContaining(inner));
+  const operations = Object.entries(document.paths);
+  expect(operations).toHaveLength(8);
+  for (const [path, methods] of operations) {
+    expect(page).toContain(path);
+    for (const { summary } of Object.values(methods)) expect(page).toContain(summary);
+  }
+  expect(page).not.toMatch(/undefined|\[object/);
+});
+
+test('the page escapes every text of the document', () => {
+  const page = referenceHtml(openApiDocument(settingsOf('1.0.5'), 'http://a/"><script>&\''));
+  expect(page).toContain('http://a/&quot;&gt;&lt;script&gt;&amp;&#39;');
+  expect(page).not.toContain('<script>');
 });

@@ -91,7 +91,7 @@ const WITHOUT_ROW = [
   'store/connection.ts CANCEL_TIMEOUT_MS',
   'tokens/write-guards.ts REFRESH_TIMEOUT_MS',
   'tokens/write-guards.ts PROBE_TIMEOUT_MS',
-  'ops/console/playground-forwarder.ts TIMEOUT_MS',
+  'ops/console/routes.ts TIMEOUT_MS',
   'store/schema.ts COPY_TIMEOUT_MS',
   'policy/policy-work.ts TIMEOUT_MS',
   'store/wrapped-keys.ts LOCKS_TIMEOUT_MS',
@@ -137,7 +137,7 @@ test('bounds in the sentences of timeouts.md are those of the program', () => {
   const taken = `${whole(descriptors('MOST_CONNECTIONS'))} connections, or its open-file limit less`;
   expect(text).toContain(`${taken} ${descriptors('RESERVE')} and`);
   const readers = constant('ops/console/events.ts', 'MAX_STREAMS');
-  const calls = constant('ops/console/playground-forwarder.ts', 'MAX_UNDER_WAY');
+  const calls = constant('ops/console/routes.ts', 'MAX_UNDER_WAY');
   expect(text).toContain(`the ops listener ${ops('MAX_CONNECTIONS')}, ${readers} readers of`);
   expect(text).toContain(`and ${calls} playground calls`);
   expect(text).toContain(`longer than ${queue('MAX_DELAY_MS')} ms for the vault`);

@@ -1,7 +1,7 @@
 import { getApiKey, issueApiKey, listApiKeys, revokeApiKey } from '../../access/clients.ts';
 import * as schemas from '../../openapi/schemas.ts';
 import {
-  type AdminOperation,
+  type AdminPart,
   type AdminParts,
   type AdminResponse,
   changing,
@@ -34,67 +34,71 @@ const API_KEY: Readonly<Record<string, schemas.Schema>> = {
   last_used_at: schemas.orNull(schemas.time('The last use, to the minute; null: none is known.')),
 };
 
-export const API_KEY_SCHEMAS: Readonly<Record<string, schemas.Schema>> = {
-  ApiKey: schemas.object('An API key, without its text.', API_KEY),
-  ApiKeyList: schemas.object('API keys.', {
-    api_keys: schemas.list('The oldest first.', 'ApiKey'),
-  }),
-  IssuedApiKey: schemas.object('An API key with its text, which no other response has.', {
-    ...API_KEY,
-    api_key: {
-      ...schemas.text('The API key.', 'stk_0123456789ABCDEFGHIJKLMNOPQR1KnaxG'),
-      pattern: '^stk_[0-9A-Za-z]{34}$',
-    },
-  }),
-};
-
 /** @param client undefined: of all clients */
 async function listed({ openVault }: AdminParts, client?: string): Promise<AdminResponse> {
   return { body: { api_keys: await listApiKeys(await openVault(), client) } };
 }
 
-export const API_KEY_OPERATIONS: readonly AdminOperation[] = [
-  reading('get', '/api-keys', {
-    act: 'api_key.list',
-    ...{ id: 'listApiKeys', tag: 'API keys', summary: 'All API keys' },
-    ...{ description: 'Without their texts.', response: 'ApiKeyList' },
-    run: (parts) => listed(parts),
-  }),
-  reading('get', '/api-keys/{api_key_id}', {
-    act: 'api_key.get',
-    ...{ id: 'getApiKey', tag: 'API keys', summary: 'An API key' },
-    ...{ description: 'Without its text.', response: 'ApiKey' },
-    run: async ({ openVault }, { named }) => ({ body: await getApiKey(await openVault(), named) }),
-  }),
-  changing('delete', '/api-keys/{api_key_id}', {
-    act: 'api_key.revoke',
-    ...{ id: 'revokeApiKey', tag: 'API keys', summary: 'Revoke an API key' },
-    description: 'It stops working within 5 s. A second time, it changes nothing.',
-    response: 'ApiKey',
-    async run({ openVault }, { named }) {
-      const vault = await openVault();
-      const revoked = await revokeApiKey(vault, named);
-      return { body: { ...(await getApiKey(vault, named)), ...revoked } };
-    },
-  }),
-  reading('get', '/clients/{client}/api-keys', {
-    act: 'api_key.list',
-    ...{ id: 'listApiKeysOfClient', tag: 'API keys', summary: 'The API keys of a client' },
-    ...{ description: 'Without their texts.', response: 'ApiKeyList' },
-    run: (parts, { named }) => listed(parts, named),
-  }),
-  changing('post', '/clients/{client}/api-keys', {
-    act: 'api_key.issue',
-    ...{ id: 'issueApiKey', tag: 'API keys', summary: 'Issue an API key' },
-    description: 'Only this response has its text. A second request issues a second API key.',
-    body: LIFE,
-    response: 'IssuedApiKey',
-    statuses: [201],
-    errors: ['conflict'],
-    async run({ openVault }, { named, body: { expires_at: expiresAt = null } }) {
-      const issued = await issueApiKey(await openVault(), named, expiresAt);
-      const body = { ...issued, last_used_at: null };
-      return { status: 201, body, target: issued.api_key_id };
-    },
-  }),
-];
+export const API_KEYS: AdminPart = {
+  ...{ tag: 'API keys', description: 'A client can have several.' },
+  schemas: {
+    ApiKey: schemas.object('An API key, without its text.', API_KEY),
+    ApiKeyList: schemas.object('API keys.', {
+      api_keys: schemas.list('The oldest first.', 'ApiKey'),
+    }),
+    IssuedApiKey: schemas.object('An API key with its text, which no other response has.', {
+      ...API_KEY,
+      api_key: {
+        ...schemas.text('The API key.', 'stk_0123456789ABCDEFGHIJKLMNOPQR1KnaxG'),
+        pattern: '^stk_[0-9A-Za-z]{34}$',
+      },
+    }),
+  },
+  operations: [
+    reading('get', '/api-keys', {
+      act: 'api_key.list',
+      ...{ id: 'listApiKeys', summary: 'All API keys' },
+      ...{ description: 'Without their texts.', response: 'ApiKeyList' },
+      run: (parts) => listed(parts),
+    }),
+    reading('get', '/api-keys/{api_key_id}', {
+      act: 'api_key.get',
+      ...{ id: 'getApiKey', summary: 'An API key' },
+      ...{ description: 'Without its text.', response: 'ApiKey' },
+      run: async ({ openVault }, { named }) => ({
+        body: await getApiKey(await openVault(), named),
+      }),
+    }),
+    changing('delete', '/api-keys/{api_key_id}', {
+      act: 'api_key.revoke',
+      ...{ id: 'revokeApiKey', summary: 'Revoke an API key' },
+      description: 'It stops working within 5 s. A second time, it changes nothing.',
+      response: 'ApiKey',
+      async run({ openVault }, { named }) {
+        const vault = await openVault();
+        const revoked = await revokeApiKey(vault, named);
+        return { body: { ...(await getApiKey(vault, named)), ...revoked } };
+      },
+    }),
+    reading('get', '/clients/{client}/api-keys', {
+      act: 'api_key.list',
+      ...{ id: 'listApiKeysOfClient', summary: 'The API keys of a client' },
+      ...{ description: 'Without their texts.', response: 'ApiKeyList' },
+      run: (parts, { named }) => listed(parts, named),
+    }),
+    changing('post', '/clients/{client}/api-keys', {
+      act: 'api_key.issue',
+      ...{ id: 'issueApiKey', summary: 'Issue an API key' },
+      description: 'Only this response has its text. A second request issues a second API key.',
+      body: LIFE,
+      response: 'IssuedApiKey',
+      statuses: [201],
+      errors: ['conflict'],
+      async run({ openVault }, { named, body: { expires_at: expiresAt = null } }) {
+        const issued = await issueApiKey(await openVault(), named, expiresAt);
+        const body = { ...issued, last_used_at: null };
+        return { status: 201, body, target: issued.api_key_id };
+      },
+    }),
+  ],
+};

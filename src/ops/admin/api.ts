@@ -7,10 +7,10 @@ import type { StrangerEntry } from '../../audit/unknown-callers.ts';
 import { errorOfChange } from '../../errors.ts';
 import type { OpenApiDocument } from '../../openapi/document.ts';
 import { checkedText, MAX_TURN_BYTES, parseObject } from '../../public/body/data.ts';
+import type { AdminAccess } from '../access.ts';
 import { refusal, refusalOf } from '../errors.ts';
 import { notAllowed } from '../server.ts';
 import { isReading, type OpsApp, type OpsContext, readJson, readToken } from '../web.ts';
-import type { AdminAccess } from './access.ts';
 import { ADMIN_OPERATIONS, ADMIN_PATH } from './document.ts';
 import { type AdminOperation, type AdminParts, readBody } from './operation.ts';
 
@@ -49,11 +49,11 @@ export function addAdminApi(app: OpsApp, options: AdminApiOptions): void {
       const { incoming, outgoing } = c.env;
       const requestId = randomUUID();
       outgoing.setHeader('X-Request-Id', requestId);
-      const admin = knownBy(options, incoming, () => access.nameOf(c));
-      const act = actOf(options, incoming, requestId, admin);
+      const admin = knownBy(options, incoming, () => access.callerOf(c));
+      const act = actOf(incoming, requestId, admin);
       acts.set(incoming, act);
       await next();
-      await end(c, act);
+      await end(options, c, act);
     },
     notAllowed(app),
   );
@@ -78,10 +78,10 @@ export function addAdminApi(app: OpsApp, options: AdminApiOptions): void {
 }
 
 /** Writes the last line about a request. */
-async function end(c: OpsContext, act: Act): Promise<void> {
+async function end({ onAct }: AdminApiOptions, c: OpsContext, act: Act): Promise<void> {
   const refused = c.error && refusalOf(c.error);
   const outcome = c.res.ok ? 'success' : (refused?.code ?? 'not_found');
-  const written = act.record(outcome, c.res.status);
+  const written = onAct({ ...act, outcome, status: c.res.status });
   // What failed has no need to be on the disk first.
   if (outcome !== 'success') return void written?.catch(() => {});
   await written?.catch((error) => {
@@ -90,7 +90,7 @@ async function end(c: OpsContext, act: Act): Promise<void> {
 }
 
 async function respond(
-  { idOf, parts }: AdminApiOptions,
+  { idOf, onAct, parts }: AdminApiOptions,
   c: OpsContext,
   operation: AdminOperation,
   act: Act,
@@ -99,7 +99,7 @@ async function respond(
   const named = namedBy(c);
   if (named !== '') act.target = await idOf(named);
   // Nothing changes without a line, even if the line about its end cannot be written.
-  if (!isReading(incoming)) await act.record('attempt');
+  if (!isReading(incoming)) await onAct({ ...act });
   const body = operation.body ? readBody(await jsonOf(incoming), operation.body) : {};
   const call = { named, headers: incoming.headers, body };
   const response = await operation.run(parts, call).catch((error) => {
@@ -111,32 +111,16 @@ async function respond(
   return c.json(json as object, status);
 }
 
-/** What the logs say about a request. */
-interface Act {
-  act: string;
-  /** Never the text of a path: it could be a value or a token. */
-  target: string | null;
-  values: number | undefined;
-  record(outcome: string, status?: number): Promise<void> | undefined;
-}
+/**
+ * What the logs say about a request. The target is never the text of a path: it could be a value or
+ * a token.
+ */
+type Act = { -readonly [Name in keyof AdminEntry]: AdminEntry[Name] };
 
-function actOf(
-  { onAct }: Pick<AdminApiOptions, 'onAct'>,
-  { socket: { remoteAddress } }: IncomingMessage,
-  requestId: string,
-  admin: string,
-): Act {
-  return {
-    ...{ act: 'none', target: null, values: undefined },
-    record(outcome, status) {
-      const { act, target, values } = this;
-      return onAct({
-        ...{ event: 'admin', act, target, outcome, status, request_id: requestId, admin, values },
-        remote_address: remoteAddress,
-      });
-    },
-  };
-}
+const actOf = ({ socket }: IncomingMessage, requestId: string, admin: string): Act => ({
+  ...{ event: 'admin', act: 'none', target: null, outcome: 'attempt', status: undefined },
+  ...{ request_id: requestId, admin, values: undefined, remote_address: socket.remoteAddress },
+});
 
 /** What the path names, decoded; '': nothing. @throws Refusal */
 function namedBy(c: OpsContext): string {
@@ -176,21 +160,20 @@ function knownBy<T>(
 function addSignIn(app: OpsApp, options: AdminApiOptions): void {
   const { access } = options;
   app.get(ADMIN_PATHS.session, (c) => {
-    const name = access.sessions.find(c)?.name ?? null;
+    const name = access.find(c)?.name ?? null;
     return c.json({ name } satisfies AdminSessionShown);
   });
   app.post(ADMIN_PATHS.session, async (c) => {
     const { incoming } = c.env;
     const token = await readToken(c, 'Send {"token": "..."} with a token of ADMIN_TOKEN.');
     const address = incoming.socket.remoteAddress;
-    const name = knownBy(options, incoming, () => access.tokens.check(token, address));
-    const act = actOf(options, incoming, randomUUID(), name);
-    act.act = 'session.begin';
-    await act.record('success', 200);
+    const name = knownBy(options, incoming, () => access.check(token, address));
+    const act = actOf(incoming, randomUUID(), name);
+    await options.onAct({ ...act, act: 'session.begin', outcome: 'success', status: 200 });
     return c.json({ name, ...access.begin(c, name) } satisfies AdminSessionShown & SignedIn);
   });
   app.delete(ADMIN_PATHS.session, (c) => {
-    access.sessions.end(c);
+    access.end(c);
     return c.body(null, 204);
   });
   app.post(ADMIN_PATHS.ticket, (c) => c.json({ ticket: access.ticket(c) } satisfies TicketShown));

@@ -12,13 +12,14 @@ import { invalid } from '../../public/body/data.ts';
 import { type Durable, restate } from '../../types.ts';
 import type { Vault } from '../../vault/vault.ts';
 import { refusal } from '../errors.ts';
-import { checkMatch, etagOf } from './etags.ts';
 import {
   type AdminCall,
   type AdminDone,
-  type AdminOperation,
+  type AdminPart,
   type AdminResponse,
   changing,
+  checkMatch,
+  etagOf,
   flag,
   reading,
 } from './operation.ts';
@@ -46,59 +47,63 @@ const BODY = {
 };
 type ClientCall = AdminCall<typeof FIELDS>;
 
-export const CLIENT_SCHEMAS: Readonly<Record<string, schemas.Schema>> = {
-  // Not `Client`, and no name that is that of its field in small letters: clients made for Python
-  // and Go have such names themselves.
-  ClientDetails: schemas.object('A client: an application that may call.', {
-    ...Object.fromEntries(Object.entries(FIELDS).map(([name, { schema }]) => [name, schema])),
-    ...FACTS,
-  }),
-  ClientList: schemas.object('All clients.', {
-    clients: schemas.list('The oldest first.', 'ClientDetails'),
-  }),
-};
-
-const CLIENT = { tag: 'Clients', response: 'ClientDetails', hasEtag: true };
+const CLIENT = { response: 'ClientDetails', hasEtag: true };
 const CHANGE = { ...CLIENT, isConditional: true, errors: ['conflict'] as const };
 
-export const CLIENT_OPERATIONS: readonly AdminOperation[] = [
-  reading('get', '/clients', {
-    act: 'client.list',
-    ...{ id: 'listClients', tag: 'Clients', summary: 'All clients' },
-    ...{ description: 'As `standin client list --json`.', response: 'ClientList' },
-    async run({ openVault }) {
-      const clients = await listClients(await openVault());
-      return { body: { clients: clients.map(shown) } };
-    },
-  }),
-  reading('get', '/clients/{client}', {
-    ...{ ...CLIENT, act: 'client.get', id: 'getClient', summary: 'A client' },
-    description: 'By its id or its name.',
-    run: async ({ openVault }, { named }) => responseOf(await getClient(await openVault(), named)),
-  }),
-  changing('put', '/clients/{client}', {
-    ...{ ...CHANGE, act: 'client.put', id: 'putClient' },
-    summary: 'Make a client, or set all settings',
-    description:
-      'Makes the client with this name (201), or gives the client the settings of the body (200). A setting that is missing is default, except the space. With `If-None-Match: *` it only makes.',
-    body: BODY,
-    statuses: [200, 201],
-    run: async ({ openVault, clientPrefix }, call) => put(await openVault(), clientPrefix, call),
-  }),
-  changing('patch', '/clients/{client}', {
-    ...{ ...CHANGE, act: 'client.update', id: 'updateClient' },
-    summary: 'Change settings of a client',
-    description: 'A setting that is missing stays.',
-    body: BODY,
-    run: async ({ openVault }, call) => change(await openVault(), call, call.body, false),
-  }),
-  changing('delete', '/clients/{client}', {
-    ...{ ...CHANGE, act: 'client.disable', id: 'disableClient', summary: 'Disable a client' },
-    description:
-      'Refuses all its API keys within 5 s. The client stays, for its records. A second time, it changes nothing.',
-    run: async ({ openVault }, call) => change(await openVault(), call, { disabled: true }, false),
-  }),
-];
+export const CLIENTS: AdminPart = {
+  ...{ tag: 'Clients', description: 'The applications that may call.' },
+  schemas: {
+    // Not `Client`, and no name that is that of its field in small letters: clients made for Python
+    // and Go have such names themselves.
+    ClientDetails: schemas.object('A client: an application that may call.', {
+      ...Object.fromEntries(Object.entries(FIELDS).map(([name, { schema }]) => [name, schema])),
+      ...FACTS,
+    }),
+    ClientList: schemas.object('All clients.', {
+      clients: schemas.list('The oldest first.', 'ClientDetails'),
+    }),
+  },
+  operations: [
+    reading('get', '/clients', {
+      act: 'client.list',
+      ...{ id: 'listClients', summary: 'All clients' },
+      ...{ description: 'As `standin client list --json`.', response: 'ClientList' },
+      async run({ openVault }) {
+        const clients = await listClients(await openVault());
+        return { body: { clients: clients.map(shown) } };
+      },
+    }),
+    reading('get', '/clients/{client}', {
+      ...{ ...CLIENT, act: 'client.get', id: 'getClient', summary: 'A client' },
+      description: 'By its id or its name.',
+      run: async ({ openVault }, { named }) =>
+        responseOf(await getClient(await openVault(), named)),
+    }),
+    changing('put', '/clients/{client}', {
+      ...{ ...CHANGE, act: 'client.put', id: 'putClient' },
+      summary: 'Make a client, or set all settings',
+      description:
+        'Makes the client with this name (201), or gives the client the settings of the body (200). A setting that is missing is default, except the space. With `If-None-Match: *` it only makes.',
+      body: BODY,
+      statuses: [200, 201],
+      run: async ({ openVault, clientPrefix }, call) => put(await openVault(), clientPrefix, call),
+    }),
+    changing('patch', '/clients/{client}', {
+      ...{ ...CHANGE, act: 'client.update', id: 'updateClient' },
+      summary: 'Change settings of a client',
+      description: 'A setting that is missing stays.',
+      body: BODY,
+      run: async ({ openVault }, call) => change(await openVault(), call, call.body, false),
+    }),
+    changing('delete', '/clients/{client}', {
+      ...{ ...CHANGE, act: 'client.disable', id: 'disableClient', summary: 'Disable a client' },
+      description:
+        'Refuses all its API keys within 5 s. The client stays, for its records. A second time, it changes nothing.',
+      run: async ({ openVault }, call) =>
+        change(await openVault(), call, { disabled: true }, false),
+    }),
+  ],
+};
 
 /** A client as responses have it: what PUT takes, and when it was made, used and disabled. */
 function shown({ last_used_at: lastUsedAt, ...client }: UsedClient) {

@@ -1,35 +1,39 @@
-import { documentOf, type OpenApiDocument } from '../../openapi/document.ts';
-import type { PathOperation } from '../../openapi/operations.ts';
-import { HEADERS_OF_ALL, parameter, type Response, response } from '../../openapi/responses.ts';
+import {
+  documentOf,
+  HEADERS_OF_ALL,
+  header,
+  type OpenApiDocument,
+  operationOf,
+  type PathOperation,
+  parameter,
+  references,
+  response,
+  textOf,
+} from '../../openapi/elements.ts';
 import * as schemas from '../../openapi/schemas.ts';
 import { ADMIN_ERRORS, type AdminErrorCode } from '../errors.ts';
-import { API_KEY_OPERATIONS, API_KEY_SCHEMAS } from './api-keys.ts';
-import { CLIENT_OPERATIONS, CLIENT_SCHEMAS } from './clients.ts';
-import { KEY_OPERATIONS, KEY_SCHEMAS } from './keyring.ts';
+import { API_KEYS } from './api-keys.ts';
+import { CLIENTS } from './clients.ts';
+import { KEYS } from './keyring.ts';
 import type { AdminOperation } from './operation.ts';
-import { POLICY_OPERATIONS, POLICY_SCHEMAS } from './policies.ts';
-import { VALUE_OPERATIONS, VALUE_SCHEMAS } from './values.ts';
+import { POLICY } from './policies.ts';
+import { VALUES } from './values.ts';
 
 export const ADMIN_PATH = '/admin/v1';
 
-export const ADMIN_OPERATIONS: readonly AdminOperation[] = [
-  ...CLIENT_OPERATIONS,
-  ...API_KEY_OPERATIONS,
-  ...POLICY_OPERATIONS,
-  ...VALUE_OPERATIONS,
-  ...KEY_OPERATIONS,
-];
+const PARTS = [CLIENTS, API_KEYS, POLICY, VALUES, KEYS];
+export const ADMIN_OPERATIONS = PARTS.flatMap(({ operations }) => operations);
 
 const DESCRIPTION = `What the commands \`standin client\`, \`api-key\`, \`policy\`, \`forget\` and \`keyring\` do, for programs.
 
 Send \`Authorization: Bearer\` with a token of ADMIN_TOKEN. Bodies are JSON objects of up to 1 MiB without other fields than those here.
 Repeat a request as you like: only a second \`issueApiKey\`, and a \`rotateKey\` without \`If-Match\`, do something more.`;
 
-const ETAG = {
-  description: 'Of this state, for If-Match.',
-  schema: { type: 'string', pattern: '^"[\\w-]+"$' },
-  ...{ required: true as const, example: '"3"' },
-};
+const ETAG = header(
+  'Of this state, for If-Match.',
+  { type: 'string', pattern: '^"[\\w-]+"$' },
+  '"3"',
+);
 const PARAMETERS: Readonly<Record<string, schemas.Schema>> = {
   client: parameter('client', 'Id or name of a client.', 'billing', 'path'),
   api_key_id: parameter('api_key_id', 'Id of an API key.', 'key_e925c2c4d683', 'path'),
@@ -58,23 +62,19 @@ export function adminDocumentOf({ OPS_HOST, OPS_PORT, OPS_TLS }: OpsAddress): Op
   const host = OPS_HOST.includes(':') ? `[${OPS_HOST}]` : OPS_HOST;
   const url = `${OPS_TLS ? 'https' : 'http'}://${host}:${OPS_PORT}`;
   const paths: Record<string, Record<string, PathOperation>> = {};
-  for (const operation of ADMIN_OPERATIONS) {
-    const path = ADMIN_PATH + operation.path;
-    paths[path] = { ...paths[path], [operation.method]: inDocument(operation) };
-  }
+  for (const { tag, operations } of PARTS)
+    for (const operation of operations) {
+      const path = ADMIN_PATH + operation.path;
+      paths[path] = { ...paths[path], [operation.method]: inDocument(operation, tag) };
+    }
   return documentOf({
-    title: 'Standin admin API',
-    version: '1',
-    summary: 'Clients, API keys, policy, erasure and keys of a Standin service',
-    description: DESCRIPTION,
-    server: { url, description: 'The ops listener.' },
-    tags: {
-      Clients: 'The applications that may call.',
-      'API keys': 'A client can have several.',
-      Policy: 'Fields, kinds and rights.',
-      Values: 'By value or token.',
-      Keys: 'That seal the records.',
+    info: {
+      ...{ title: 'Standin admin API', version: '1' },
+      summary: 'Clients, API keys, policy, erasure and keys of a Standin service',
+      description: DESCRIPTION,
     },
+    server: { url, description: 'The ops listener.' },
+    tags: Object.fromEntries(PARTS.map(({ tag, description }) => [tag, description])),
     paths,
     bearers: { adminToken: 'A token of ADMIN_TOKEN.' },
     components: {
@@ -87,43 +87,46 @@ export function adminDocumentOf({ OPS_HOST, OPS_PORT, OPS_TLS }: OpsAddress): Op
 
 /** The document as text, as it is printed and kept in docs/admin-openapi.json. */
 export function adminDocumentText(address: OpsAddress): string {
-  return `${JSON.stringify(adminDocumentOf(address), null, 2)}\n`;
+  return textOf(adminDocumentOf(address));
 }
 
-function inDocument(operation: AdminOperation): PathOperation {
-  const { path, id, tag, summary, description, body, statuses = [200], errors = [] } = operation;
+function inDocument(operation: AdminOperation, tag: string): PathOperation {
+  const { path, body, isConditional, statuses = [200], errors = [], ...said } = operation;
   const named = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => PARAMETERS[name!]!);
-  const parameters = [...named, ...(operation.isConditional ? CONDITIONS : [])];
-  const conditional = operation.isConditional ? (['precondition_failed'] as const) : [];
-  const own = [...OF_ALL, ...errors, ...conditional].map((code) => ADMIN_ERRORS[code].status);
-  const words = (status: number) => (status === 201 ? 'It was made.' : 'Done.');
-  const headers = operation.hasEtag ? (['ETag'] as const) : [];
-  return {
-    ...{ operationId: id, tags: [tag], summary, description, security: [{ adminToken: [] }] },
-    ...(parameters.length > 0 && { parameters }),
-    ...(body !== undefined && {
-      requestBody: {
+  const own = [...OF_ALL, ...errors, ...(isConditional ? (['precondition_failed'] as const) : [])];
+  const headers = operation.hasEtag ? ['ETag'] : [];
+  const done = statuses.map((status) => [
+    ...[
+      status,
+      response(status === 201 ? 'It was made.' : 'Done.', said.response, undefined, headers),
+    ],
+  ]);
+  return operationOf({
+    ...{ ...said, tag, bearer: 'adminToken' },
+    parameters: [...named, ...(isConditional ? CONDITIONS : [])],
+    ...(body && {
+      body: {
+        ...{ schema: body.name, isOptional: body.isOptional },
         description: body.isOptional ? 'May be left out.' : 'A JSON object.',
-        required: !body.isOptional,
-        content: { 'application/json': { schema: schemas.ref(body.name) } },
       },
     }),
-    responses: Object.fromEntries([
-      ...statuses.map((status) => [
-        ...[status, response(words(status), operation.response, undefined, headers)],
-      ]),
-      ...own.map((status) => [status, { $ref: `#/components/responses/Error${status}` }]),
-    ]),
-  };
+    responses: {
+      ...Object.fromEntries(done),
+      ...references(own.map((code) => responseOf(ADMIN_ERRORS[code].status))),
+    },
+  });
 }
 
+const responseOf = (status: number) => ({ status, name: `Error${status}` });
+
 /** One response for each status, with all its codes. */
-function errorResponses(): Record<string, Response> {
+function errorResponses() {
   const errors = Object.values(ADMIN_ERRORS);
   return Object.fromEntries(
     errors.map(({ status }) => {
       const same = errors.filter((error) => error.status === status);
-      return [`Error${status}`, response(same.map(({ when }) => when).join('; or '), 'Refusal')];
+      const words = same.map(({ when }) => when).join('; or ');
+      return [responseOf(status).name, response(words, 'Refusal')];
     }),
   );
 }
@@ -131,8 +134,8 @@ function errorResponses(): Record<string, Response> {
 function allSchemas(): Record<string, schemas.Schema> {
   const bodies = ADMIN_OPERATIONS.flatMap(({ body }) => (body ? [[body.name, ofBody(body)]] : []));
   return {
-    ...{ ...CLIENT_SCHEMAS, ...API_KEY_SCHEMAS, ...POLICY_SCHEMAS, ...VALUE_SCHEMAS },
-    ...{ ...KEY_SCHEMAS, ...Object.fromEntries(bodies) },
+    ...Object.assign({}, ...PARTS.map((part) => part.schemas)),
+    ...Object.fromEntries(bodies),
     Refusal: schemas.object('Why a request failed.', {
       error: schemas.text('The code to decide on.', { enum: CODES }),
       message: schemas.text('What to do, for people. It can change, and names no value.'),

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import * as schemas from '../../openapi/schemas.ts';
 import type { VaultOptions } from '../../options.ts';
@@ -6,7 +7,7 @@ import type { ValueFinder } from '../../records/found-values.ts';
 import type { Forgetting } from '../../records/value-search.ts';
 import type { Durable } from '../../types.ts';
 import type { Vault } from '../../vault/vault.ts';
-import type { AdminErrorCode } from '../errors.ts';
+import { type AdminErrorCode, refusal } from '../errors.ts';
 
 /** What the operations of the admin API use. */
 export interface AdminParts {
@@ -49,7 +50,6 @@ interface Operation<F extends Fields, R extends AdminResponse> {
   /** For the audit log, such as `client.update`. */
   readonly act: string;
   readonly id: string;
-  readonly tag: string;
   readonly summary: string;
   readonly description: string;
   readonly body?: Body<F>;
@@ -63,6 +63,15 @@ interface Operation<F extends Fields, R extends AdminResponse> {
   /** Errors besides those of every operation. */
   readonly errors?: readonly AdminErrorCode[];
   run(parts: AdminParts, call: AdminCall<F>): Promise<R>;
+}
+
+/** Operations with the same tag, and what their part of the document says. */
+export interface AdminPart {
+  readonly tag: string;
+  readonly description: string;
+  /** Of their responses. */
+  readonly schemas: Readonly<Record<string, schemas.Schema>>;
+  readonly operations: readonly AdminOperation[];
 }
 
 export interface AdminOperation extends Operation<Fields, AdminResponse> {
@@ -160,3 +169,31 @@ export const isTexts = (json: unknown): json is readonly string[] =>
 
 export const flag = (description: string): Field<boolean> =>
   field(schemas.flag(description), 'true or false', (json) => typeof json === 'boolean');
+
+const ETAG_CHARACTERS = 22;
+
+/** The entity tag of something: the same for equal JSON. */
+export function etagOf(json: unknown): string {
+  const digest = createHash('sha256').update(JSON.stringify(json)).digest('base64url');
+  return `"${digest.slice(0, ETAG_CHARACTERS)}"`;
+}
+
+/**
+ * Checks `If-Match` and `If-None-Match` before a change (RFC 9110, section 13.1).
+ * @param etag undefined: it does not exist
+ * @throws Refusal precondition_failed
+ */
+export function checkMatch(headers: IncomingHttpHeaders, etag: string | undefined): void {
+  const { 'if-match': match, 'if-none-match': noneMatch } = headers;
+  const is = etag === undefined ? 'does not exist' : `has the ETag ${etag}`;
+  if (match !== undefined && !names(match, etag))
+    throw refusal('precondition_failed', `It ${is}, which If-Match does not expect.`);
+  if (noneMatch !== undefined && names(noneMatch, etag))
+    throw refusal('precondition_failed', `It ${is}, which If-None-Match excludes.`);
+}
+
+/** Weak tags never match: no answer has one. */
+function names(header: string, etag: string | undefined): boolean {
+  if (etag === undefined) return false;
+  return header.split(',').some((one) => one.trim() === '*' || one.trim() === etag);
+}

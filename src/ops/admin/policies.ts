@@ -5,13 +5,13 @@ import { offThread, TooMuchWork } from '../../policy/policy-work.ts';
 import { invalid } from '../../public/body/data.ts';
 import type { Vault } from '../../vault/vault.ts';
 import { refusal } from '../errors.ts';
-import { checkMatch } from './etags.ts';
 import {
   type AdminCall,
   type AdminDone,
-  type AdminOperation,
+  type AdminPart,
   type AdminResponse,
   changing,
+  checkMatch,
   field,
   isText,
   isTexts,
@@ -57,107 +57,107 @@ const CONSEQUENCES = schemas.list(
 );
 const WARNINGS = schemas.list('What is allowed, but perhaps not meant.', 'PolicyMistake');
 
-export const POLICY_SCHEMAS: Readonly<Record<string, schemas.Schema>> = {
-  PolicyVersion: schemas.object('A version of the policy.', VERSION),
-  PolicyVersions: schemas.object('The versions, newest first.', {
-    versions: schemas.list('Without their documents.', 'PolicyVersion'),
-  }),
-  Policy: schemas.object('A version with its document.', {
-    ...VERSION,
-    document: schemas.text('As it was applied, byte for byte.'),
-  }),
-  AppliedPolicy: schemas.object('The version in force.', {
-    version: VERSION.version,
-    is_new: schemas.flag('false: the newest version is this document already.'),
-    changes: schemas.list('What it changes.', CHANGES),
-    consequences: CONSEQUENCES,
-    warnings: WARNINGS,
-    in_force_within_s: schemas.whole('Seconds until all nodes use it.'),
-  }),
-  PolicyChange: schemas.object('A line of the policy that changes.', {
-    what: schemas.text('Such as `field customer.email`.', 'field customer.email'),
-    before: schemas.orNull(schemas.text('In words; null: it is new.')),
-    after: schemas.orNull(schemas.text('In words; null: it is gone.', 'email')),
-  }),
-  PolicyMistake: schemas.object('A place in the document.', {
-    line: schemas.whole('From 1.'),
-    column: schemas.whole('From 1.'),
-    text: schemas.text('What is wrong, and the remedy.'),
-  }),
-  CheckedPolicy: schemas.object('What the document would do. Nothing was changed.', {
-    is_valid: schemas.flag('It can be applied.'),
-    mistakes: schemas.list('All mistakes.', 'PolicyMistake'),
-    warnings: WARNINGS,
-    changes: schemas.list('What it would change.', CHANGES),
-    consequences: CONSEQUENCES,
-    kinds: schemas.list('Each kind with a value that we made up.', 'KindExample'),
-    clients: schemas.list('What each client would see.', 'ClientView'),
-  }),
-  KindExample: {
-    ...{ type: 'object', description: 'A kind, and what it does to a value.' },
-    required: ['kind', 'value'],
-    properties: {
-      kind: schemas.text('Its name.', 'email'),
-      value: schemas.text('A value of nobody.', 'ann.lee@example.com'),
-      token: schemas.text('A token that it could get.', 'urb.kdw@waovwde.dhq_tok'),
-      mask: schemas.text('What a masked response shows.', 'a***@example.com'),
-      refusal: schemas.text('Why the kind refuses the value.'),
+export const POLICY: AdminPart = {
+  ...{ tag: 'Policy', description: 'Fields, kinds and rights.' },
+  schemas: {
+    PolicyVersion: schemas.object('A version of the policy.', VERSION),
+    PolicyVersions: schemas.object('The versions, newest first.', {
+      versions: schemas.list('Without their documents.', 'PolicyVersion'),
+    }),
+    Policy: schemas.object('A version with its document.', {
+      ...VERSION,
+      document: schemas.text('As it was applied, byte for byte.'),
+    }),
+    AppliedPolicy: schemas.object('The version in force.', {
+      version: VERSION.version,
+      is_new: schemas.flag('false: the newest version is this document already.'),
+      changes: schemas.list('What it changes.', CHANGES),
+      consequences: CONSEQUENCES,
+      warnings: WARNINGS,
+      in_force_within_s: schemas.whole('Seconds until all nodes use it.'),
+    }),
+    PolicyChange: schemas.object('A line of the policy that changes.', {
+      what: schemas.text('Such as `field customer.email`.', 'field customer.email'),
+      before: schemas.orNull(schemas.text('In words; null: it is new.')),
+      after: schemas.orNull(schemas.text('In words; null: it is gone.', 'email')),
+    }),
+    PolicyMistake: schemas.object('A place in the document.', {
+      line: schemas.whole('From 1.'),
+      column: schemas.whole('From 1.'),
+      text: schemas.text('What is wrong, and the remedy.'),
+    }),
+    CheckedPolicy: schemas.object('What the document would do. Nothing was changed.', {
+      is_valid: schemas.flag('It can be applied.'),
+      mistakes: schemas.list('All mistakes.', 'PolicyMistake'),
+      warnings: WARNINGS,
+      changes: schemas.list('What it would change.', CHANGES),
+      consequences: CONSEQUENCES,
+      kinds: schemas.list('Each kind with a value that we made up.', 'KindExample'),
+      clients: schemas.list('What each client would see.', 'ClientView'),
+    }),
+    KindExample: {
+      ...{ type: 'object', description: 'A kind, and what it does to a value.' },
+      required: ['kind', 'value'],
+      properties: {
+        kind: schemas.text('Its name.', 'email'),
+        value: schemas.text('A value of nobody.', 'ann.lee@example.com'),
+        token: schemas.text('A token that it could get.', 'urb.kdw@waovwde.dhq_tok'),
+        mask: schemas.text('What a masked response shows.', 'a***@example.com'),
+        refusal: schemas.text('Why the kind refuses the value.'),
+      },
     },
+    ClientView: schemas.object('What a client sees.', {
+      client_id: schemas.text('Its id.'),
+      name: schemas.text('Its name.'),
+      sees: {
+        ...{ type: 'object', description: '`full`, `masked` or `none` by kind.' },
+        additionalProperties: { type: 'string' },
+      },
+    }),
   },
-  ClientView: schemas.object('What a client sees.', {
-    client_id: schemas.text('Its id.'),
-    name: schemas.text('Its name.'),
-    sees: {
-      ...{ type: 'object', description: '`full`, `masked` or `none` by kind.' },
-      additionalProperties: { type: 'string' },
-    },
-  }),
+  operations: [
+    reading('get', '/policy', {
+      ...{ hasEtag: true, act: 'policy.get', id: 'getPolicy', summary: 'The policy in force' },
+      ...{ description: 'The newest version.', response: 'Policy' },
+      async run({ openVault }) {
+        const found = await findPolicy((await openVault()).policies, undefined);
+        return { body: found, etag: `"${found.version}"` };
+      },
+    }),
+    changing('put', '/policy', {
+      ...{ hasEtag: true, act: 'policy.apply', id: 'applyPolicy', summary: 'Apply a policy' },
+      description:
+        'Makes the document the next version. The newest version once more changes nothing. The ETag is the version in quotes. A policy with consequences is applied only when `confirmed` names them: see `checkPolicy`.',
+      body: BODY,
+      ...{ response: 'AppliedPolicy', isConditional: true },
+      errors: ['unconfirmed'],
+      run: async ({ openVault, tokenSuffix }, call) => apply(await openVault(), tokenSuffix, call),
+    }),
+    reading('get', '/policy/versions', {
+      ...{ act: 'policy.list', id: 'listPolicyVersions', summary: 'All versions' },
+      ...{ description: 'The newest first.', response: 'PolicyVersions' },
+      async run({ openVault }) {
+        return { body: { versions: await listPolicies((await openVault()).policies) } };
+      },
+    }),
+    reading('get', '/policy/versions/{version}', {
+      ...{ act: 'policy.get', id: 'getPolicyVersion', summary: 'A version' },
+      ...{ description: 'With its document.', response: 'Policy' },
+      async run({ openVault }, { named }) {
+        const found = await findPolicy((await openVault()).policies, numberOf(named));
+        return { body: found, target: String(found.version) };
+      },
+    }),
+    reading('post', '/policy/check', {
+      ...{ act: 'policy.check', id: 'checkPolicy', summary: 'Check a policy' },
+      description:
+        'All mistakes, what it would change, with its consequences in words, and what each client would see.',
+      body: BODY,
+      response: 'CheckedPolicy',
+      run: async ({ openVault, tokenSuffix }, call) => check(await openVault(), tokenSuffix, call),
+    }),
+  ],
 };
-
-const POLICY = { tag: 'Policy', hasEtag: true };
-
-export const POLICY_OPERATIONS: readonly AdminOperation[] = [
-  reading('get', '/policy', {
-    ...{ ...POLICY, act: 'policy.get', id: 'getPolicy', summary: 'The policy in force' },
-    ...{ description: 'The newest version.', response: 'Policy' },
-    async run({ openVault }) {
-      const found = await findPolicy((await openVault()).policies, undefined);
-      return { body: found, etag: `"${found.version}"` };
-    },
-  }),
-  changing('put', '/policy', {
-    ...{ ...POLICY, act: 'policy.apply', id: 'applyPolicy', summary: 'Apply a policy' },
-    description:
-      'Makes the document the next version. The newest version once more changes nothing. The ETag is the version in quotes. A policy with consequences is applied only when `confirmed` names them: see `checkPolicy`.',
-    body: BODY,
-    ...{ response: 'AppliedPolicy', isConditional: true },
-    errors: ['unconfirmed'],
-    run: async ({ openVault, tokenSuffix }, call) => apply(await openVault(), tokenSuffix, call),
-  }),
-  reading('get', '/policy/versions', {
-    ...{ act: 'policy.list', id: 'listPolicyVersions', tag: 'Policy', summary: 'All versions' },
-    ...{ description: 'The newest first.', response: 'PolicyVersions' },
-    async run({ openVault }) {
-      return { body: { versions: await listPolicies((await openVault()).policies) } };
-    },
-  }),
-  reading('get', '/policy/versions/{version}', {
-    ...{ act: 'policy.get', id: 'getPolicyVersion', tag: 'Policy', summary: 'A version' },
-    ...{ description: 'With its document.', response: 'Policy' },
-    async run({ openVault }, { named }) {
-      const found = await findPolicy((await openVault()).policies, numberOf(named));
-      return { body: found, target: String(found.version) };
-    },
-  }),
-  reading('post', '/policy/check', {
-    ...{ act: 'policy.check', id: 'checkPolicy', tag: 'Policy', summary: 'Check a policy' },
-    description:
-      'All mistakes, what it would change, with its consequences in words, and what each client would see.',
-    body: BODY,
-    response: 'CheckedPolicy',
-    run: async ({ openVault, tokenSuffix }, call) => check(await openVault(), tokenSuffix, call),
-  }),
-];
 
 function numberOf(text: string): number {
   const isNumber = /^\d+$/.test(text) && text.length <= MAX_VERSION_DIGITS;

@@ -10,7 +10,7 @@ import { DEFAULT_SPACE, restate, type Token, type Value } from '../../types.ts';
 import {
   type AdminCall,
   type AdminDone,
-  type AdminOperation,
+  type AdminPart,
   type AdminParts,
   type AdminResponse,
   changing,
@@ -56,54 +56,56 @@ const FORGET = {
   ...{ ...LOOKUP, dry_run: flag('Count, and change nothing.') },
 };
 
-export const VALUE_SCHEMAS: Readonly<Record<string, schemas.Schema>> = {
-  LookupAnswer: schemas.object('Tokens of the values.', {
-    tokens: schemas.list('For each value its tokens.', {
-      ...{ type: 'array', items: schemas.ref('FoundToken') },
+export const VALUES: AdminPart = {
+  ...{ tag: 'Values', description: 'By value or token.' },
+  schemas: {
+    LookupAnswer: schemas.object('Tokens of the values.', {
+      tokens: schemas.list('For each value its tokens.', {
+        ...{ type: 'array', items: schemas.ref('FoundToken') },
+      }),
     }),
-  }),
-  FoundToken: schemas.object('A token of a value.', {
-    kind: schemas.text('The kind under which the value has it.', 'email'),
-    token: schemas.text('The token.', 'urb@waovwde.dhq_tok'),
-  }),
-  ForgetAnswer: schemas.object('Numbers of different tokens.', {
-    is_dry_run: schemas.flag('Nothing was changed.'),
-    known: schemas.whole('That had values before.'),
-    forgotten: schemas.whole('Whose values are gone now.'),
-    already_forgotten: schemas.whole('Whose values were gone before.'),
-    unknown: schemas.list('Places of tokens and values that the vault never had.', {
-      ...{ type: 'string', examples: ['tokens[0]'] },
+    FoundToken: schemas.object('A token of a value.', {
+      kind: schemas.text('The kind under which the value has it.', 'email'),
+      token: schemas.text('The token.', 'urb@waovwde.dhq_tok'),
     }),
-    not_searched: schemas.list(
-      'Where tokens of the values may be left, in words, and how to find them.',
-      { type: 'string' },
-    ),
-  }),
+    ForgetAnswer: schemas.object('Numbers of different tokens.', {
+      is_dry_run: schemas.flag('Nothing was changed.'),
+      known: schemas.whole('That had values before.'),
+      forgotten: schemas.whole('Whose values are gone now.'),
+      already_forgotten: schemas.whole('Whose values were gone before.'),
+      unknown: schemas.list('Places of tokens and values that the vault never had.', {
+        ...{ type: 'string', examples: ['tokens[0]'] },
+      }),
+      not_searched: schemas.list(
+        'Where tokens of the values may be left, in words, and how to find them.',
+        { type: 'string' },
+      ),
+    }),
+  },
+  operations: [
+    reading('post', '/lookup', {
+      ...{ act: 'lookup', id: 'findTokens', summary: 'The tokens that values have' },
+      description: 'Under every kind, or one. Random tokens cannot be found.',
+      body: {
+        ...{ name: 'LookupRequest', description: 'Values to find.', fields: LOOKUP },
+        required: ['values'],
+      },
+      response: 'LookupAnswer',
+      run: lookup,
+    }),
+    changing('post', '/forget', {
+      ...{ act: 'forget', id: 'forget', summary: 'Forget values' },
+      description:
+        'Removes values for ever, as `standin forget`: the named tokens, and every token of the values that any version of the policy drew, under every kind or one. `not_searched` says what it cannot find. After an error, send it again.',
+      body: {
+        ...{ name: 'ForgetRequest', fields: FORGET },
+        description: 'What to forget: `tokens`, `values` or both.',
+      },
+      response: 'ForgetAnswer',
+      run: forget,
+    }),
+  ],
 };
-
-export const VALUE_OPERATIONS: readonly AdminOperation[] = [
-  reading('post', '/lookup', {
-    ...{ act: 'lookup', id: 'findTokens', tag: 'Values', summary: 'The tokens that values have' },
-    description: 'Under every kind, or one. Random tokens cannot be found.',
-    body: {
-      ...{ name: 'LookupRequest', description: 'Values to find.', fields: LOOKUP },
-      required: ['values'],
-    },
-    response: 'LookupAnswer',
-    run: lookup,
-  }),
-  changing('post', '/forget', {
-    ...{ act: 'forget', id: 'forget', tag: 'Values', summary: 'Forget values' },
-    description:
-      'Removes values for ever, as `standin forget`: the named tokens, and every token of the values that any version of the policy drew, under every kind or one. `not_searched` says what it cannot find. After an error, send it again.',
-    body: {
-      ...{ name: 'ForgetRequest', fields: FORGET },
-      description: 'What to forget: `tokens`, `values` or both.',
-    },
-    response: 'ForgetAnswer',
-    run: forget,
-  }),
-];
 
 async function lookup(
   parts: AdminParts,

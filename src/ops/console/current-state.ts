@@ -7,6 +7,9 @@ import type {
   KeysState,
   KeyVersionState,
   PolicyDetail,
+  PolicyState,
+  SeenKind,
+  SeenKinds,
 } from '#console';
 import { isCounted } from '../../access/api-key-uses.ts';
 import { clientOf } from '../../access/clients.ts';
@@ -17,48 +20,47 @@ import {
   RIGHT_NAMES,
   wordsOf,
 } from '../../client-settings.ts';
-import { tagOf } from '../../policy/policy-follower.ts';
-import { monotonicMs } from '../../timeouts.ts';
+import { operatorError } from '../../errors.ts';
+import { describePolicy, seenBy } from '../../policy/policies.ts';
+import { ELSEWHERE } from '../../policy/policy.ts';
+import { POLICY_LEASE_MS, type PolicyFollower, tagOf } from '../../policy/policy-follower.ts';
+import { leaseMs, monotonicMs } from '../../timeouts.ts';
 import { Health } from '../../tokens/health.ts';
 import { type KeyCounts, keyCounts } from '../../vault/key-lifecycle.ts';
 import type { KeyringFollower } from '../../vault/keyring-follower.ts';
 import type { Vault } from '../../vault/vault.ts';
 import { freshFor, type VaultSizes } from '../../vault/vault-size.ts';
-import type { PolicyInForce } from './policy-in-force.ts';
 import type { Sampler } from './sampler.ts';
 
 /** All readers within this time get the same state. */
 const FRESH_FOR_MS = 1_000;
 const TIMEOUT_MS = 3_000;
 const MAX_SHOWN_CLIENTS = 200;
-
-/** Facts that the process knows without the database. */
-export interface Facts {
-  readonly fixed: Pick<
-    ConsoleState,
-    'startedAt' | 'serviceUrl' | 'version' | 'interfaceVersion' | 'hasAdmin'
-  >;
-  readonly database: 'embedded' | 'postgres';
-  readonly limits: DefaultLimits;
-  /** undefined: no license is required. */
-  readonly licenseDaysLeft: (() => number) | undefined;
-  /** undefined: HTTP in clear. */
-  readonly certificateExpires: (() => Date) | undefined;
-}
+/** Names of kinds in a list of clients, for each right. */
+const MAX_NAMED = 6;
+const RIGHTS = ['full', 'masked', 'none'] as const;
 
 interface CurrentStateOptions {
-  readonly facts: Facts;
+  /** The parts of the state that need no database. */
+  readonly facts: () => Omit<
+    ConsoleState,
+    'at' | 'database' | 'areLimitsShared' | 'vault' | 'keys' | 'clients' | 'policy'
+  >;
+  readonly databaseKind: ConsoleState['database']['kind'];
+  readonly limits: DefaultLimits;
   readonly vault: Vault;
   readonly keys: KeyringFollower;
   readonly sizes: VaultSizes;
   readonly sampler: Sampler;
-  readonly policy: PolicyInForce;
+  readonly policies: PolicyFollower;
+  readonly tokenSuffix: string;
 }
 
 /** Reads the state of the service on demand. */
 export class CurrentState {
   readonly #options: CurrentStateOptions;
   readonly #health: Health;
+  readonly #policy: PolicyInForce;
   #state: Promise<ConsoleState> | undefined;
   #askedAtMs = -Infinity;
   #keyCounts: KeyCounts | undefined;
@@ -67,6 +69,7 @@ export class CurrentState {
   constructor(options: CurrentStateOptions) {
     this.#options = options;
     this.#health = new Health(options.vault.vital.health);
+    this.#policy = new PolicyInForce(options.policies, options.tokenSuffix);
   }
 
   /** Never fails: unreadable parts are null. */
@@ -99,15 +102,15 @@ export class CurrentState {
     return client && this.#detailOf(client, deadlineMs);
   }
 
-  /** null: the version is another document by now, or the database does not answer. */
-  async documentOf({
-    version,
-    tag,
-  }: Pick<PolicyDetail, 'version' | 'tag'>): Promise<string | null> {
-    if (tag === null) return null;
+  /** The policy of this node. Without its document if the vault has another one by now. */
+  async policy(): Promise<PolicyDetail> {
+    const { detail } = this.#policy;
+    const { version, tag } = detail;
     const deadlineMs = performance.now() + TIMEOUT_MS;
-    const stored = await this.#options.vault.policies.get(version, deadlineMs).catch(() => null);
-    return stored && tagOf(stored.document) === tag ? stored.document : null;
+    const get = () => this.#options.vault.policies.get(version, deadlineMs).catch(() => null);
+    const stored = tag === null ? null : await get();
+    const isSame = stored && tagOf(stored.document) === tag;
+    return { ...detail, document: isSame ? stored.document : null };
   }
 
   /** What a list of clients and the page of a client show. */
@@ -121,19 +124,19 @@ export class CurrentState {
   }
 
   async #detailOf(client: Client, deadlineMs: number): Promise<ClientDetail> {
-    const { vault, sampler, facts, policy } = this.#options;
+    const { vault, sampler, limits } = this.#options;
     const { client_id: clientId } = client;
     const apiKeys = await vault.apiKeys.list(clientId, deadlineMs);
     const names = RIGHT_NAMES.filter((right) => client[right]).flatMap((right) => LIMITS_OF[right]);
     return {
       ...this.#factsOf(client),
-      sees: policy.seenBy(client),
+      sees: this.#policy.seenBy(client),
       created_at: client.created_at.toISOString(),
       disabled_at: client.disabled_at?.toISOString() ?? null,
       time_to_live_s: client.time_to_live_s,
       limits: names.map((name) => ({
         ...{ name, words: `${wordsOf(name)} per second` },
-        ...{ perS: client[name] ?? facts.limits[name], isOwn: client[name] !== null },
+        ...{ perS: client[name] ?? limits[name], isOwn: client[name] !== null },
       })),
       api_keys: apiKeys.map((one) => ({
         api_key_id: one.api_key_id,
@@ -147,7 +150,7 @@ export class CurrentState {
   }
 
   async #ask(): Promise<ConsoleState> {
-    const { facts, sampler, policy, sizes } = this.#options;
+    const { facts, databaseKind, sampler, sizes } = this.#options;
     const isUp = await this.#health.isDatabaseUp();
     const deadlineMs = performance.now() + TIMEOUT_MS;
     const ifUp = <T>(part: (deadlineMs: number) => Promise<T>) =>
@@ -157,18 +160,15 @@ export class CurrentState {
       ifUp((deadlineMs) => this.#keys(deadlineMs)),
       ifUp((deadlineMs) => this.#clients(deadlineMs)),
     ]);
-    const expiresAt = facts.certificateExpires?.();
     return {
-      ...facts.fixed,
+      ...facts(),
       at: new Date().toISOString(),
-      database: { kind: facts.database, isUp, isSafe: sampler.is('isDatabaseSafe') },
-      license: facts.licenseDaysLeft ? { daysLeft: facts.licenseDaysLeft() } : null,
-      certificate: expiresAt ? { expires_at: expiresAt.toISOString() } : null,
+      database: { kind: databaseKind, isUp, isSafe: sampler.is('isDatabaseSafe') },
       areLimitsShared: sampler.is('areLimitsShared'),
       vault,
       keys: keys && { ...keys, versions: sharesOf(keys.versions, vault?.records ?? null) },
       clients,
-      policy: policy.state,
+      policy: this.#policy.state,
     };
   }
 
@@ -206,7 +206,7 @@ export class CurrentState {
   }
 
   async #clients(deadlineMs: number): Promise<ClientsState> {
-    const { vault, sampler, facts, policy } = this.#options;
+    const { vault, sampler, limits } = this.#options;
     const [clients, uses] = await Promise.all([
       vault.clients.list(deadlineMs),
       vault.apiKeys.usesOfClients(deadlineMs),
@@ -223,8 +223,8 @@ export class CurrentState {
         liveApiKeys: use?.liveApiKeys ?? 0,
         last_used_at: lastUsedAt?.toISOString() ?? null,
         requestsPerS,
-        limitPerS: limitOf(client, facts),
-        sees: policy.seenInShort(client),
+        limitPerS: limitOf(client, limits),
+        sees: this.#policy.seenInShort(client),
       };
     });
     states.sort(byLastUse);
@@ -234,9 +234,9 @@ export class CurrentState {
 }
 
 /** null: one of its operations has no limit. */
-function limitOf(client: Client, facts: Facts): number | null {
+function limitOf(client: Client, limits: DefaultLimits): number | null {
   const names = RIGHT_NAMES.filter((right) => client[right]).map((right) => LIMITS_OF[right][0]);
-  const perS = names.map((name) => client[name] ?? facts.limits[name]);
+  const perS = names.map((name) => client[name] ?? limits[name]);
   return perS.includes(0) ? null : perS.reduce((sum, one) => sum + one, 0);
 }
 
@@ -263,4 +263,64 @@ function byLastUse(a: ClientState, b: ClientState): number {
   const [earlier, later] = [a.last_used_at ?? '', b.last_used_at ?? ''];
   if (earlier !== later) return earlier < later ? 1 : -1;
   return (b.requestsPerS ?? 0) - (a.requestsPerS ?? 0);
+}
+
+/** The policy of this node, for readers. */
+export class PolicyInForce {
+  readonly #follower: PolicyFollower;
+  readonly #suffix: string;
+  #detail: Omit<PolicyDetail, 'document'> = {
+    ...{ version: 0, tag: null, kinds: [], fields: null },
+    ...{ elsewhere: 'tokenize', elsewhereWords: ELSEWHERE.tokenize },
+  };
+
+  constructor(follower: PolicyFollower, suffix: string) {
+    this.#follower = follower;
+    this.#suffix = suffix;
+  }
+
+  get state(): PolicyState {
+    const { policy, problem, asOfMs } = this.#follower.latest;
+    const isOld = leaseMs() - asOfMs >= POLICY_LEASE_MS;
+    const words = operatorError(problem)?.message ?? 'The database does not answer.';
+    const { version = 0, tag = null } = policy ?? {};
+    return { version, tag, problem: isOld ? words : null };
+  }
+
+  /** The tokens of the examples stay the same as long as the policy does. */
+  get detail(): Omit<PolicyDetail, 'document'> {
+    const { policy } = this.#follower.latest;
+    const { version, tag } = this.#detail;
+    if (policy !== undefined && (policy.version !== version || policy.tag !== tag)) {
+      const described = describePolicy(policy, this.#suffix);
+      this.#detail = { version: policy.version, tag: policy.tag, ...described };
+    }
+    return this.#detail;
+  }
+
+  /** null: there is no policy, or the client may not detokenize. */
+  seenBy(client: Client): readonly SeenKind[] | null {
+    const { policy } = this.#follower.latest;
+    if (policy === undefined || !client.can_detokenize) return null;
+    const rights = seenBy(policy, client);
+    return this.detail.kinds.map(({ name, example }): SeenKind => {
+      const right = rights[name]!;
+      const mask = 'mask' in example ? example.mask : null;
+      const shown = { full: example.value, masked: mask, none: null };
+      return { kind: name, right, example: shown[right] };
+    });
+  }
+
+  /** In short, for a list of clients. */
+  seenInShort(client: Client): readonly SeenKinds[] | null {
+    const seen = this.seenBy(client);
+    if (seen === null) return null;
+    return RIGHTS.flatMap((right) => {
+      const kinds = seen.filter((one) => one.right === right).map(({ kind }) => kind);
+      const named = kinds.slice(0, MAX_NAMED);
+      return kinds.length === 0
+        ? []
+        : [{ right, kinds: named, others: kinds.length - named.length }];
+    });
+  }
 }

@@ -22,13 +22,12 @@ export class EventStreams {
   readonly #sampler: Sampler;
   readonly #state: CurrentState;
   readonly #streams = new Set<Stream>();
-  readonly #unsubscribe: () => void;
   readonly #timer: NodeJS.Timeout;
 
   constructor(sampler: Sampler, state: CurrentState) {
     this.#sampler = sampler;
     this.#state = state;
-    this.#unsubscribe = sampler.subscribe((sample) => this.#send(eventOf('sample', sample)));
+    sampler.onSample = (sample) => this.#send(eventOf('sample', sample));
     this.#timer = setInterval(() => void this.#sendState(), STATE_INTERVAL_MS);
     this.#timer.unref();
   }
@@ -57,7 +56,6 @@ export class EventStreams {
   /** Ends all streams. */
   close(): void {
     clearInterval(this.#timer);
-    this.#unsubscribe();
     for (const { response } of this.#streams) response.end();
     this.#streams.clear();
   }

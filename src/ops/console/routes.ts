@@ -1,11 +1,14 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
 import { createRequire } from 'node:module';
 import { extname } from 'node:path';
+import type { Duplex } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import {
   API_KEY_HEADER,
   type ClientDetail,
+  type Operation,
   PATHS,
-  type PolicyDetail,
   type RecentRequestsShown,
 } from '#console';
 import { Unavailable } from '../../errors.ts';
@@ -15,11 +18,9 @@ import { referenceHtml } from '../../openapi/reference.ts';
 import type { Access } from '../access.ts';
 import { OpsError, refusal } from '../errors.ts';
 import type { OpsPage } from '../server.ts';
-import { type OpsApp, type OpsContext, readToken } from '../web.ts';
+import { alreadySent, type OpsApp, type OpsContext, readJson, readToken } from '../web.ts';
 import type { CurrentState } from './current-state.ts';
 import type { EventStreams } from './events.ts';
-import type { PlaygroundForwarder } from './playground-forwarder.ts';
-import type { PolicyInForce } from './policy-in-force.ts';
 
 /** The page with its header, which asks for a sign-in where one is needed. */
 const REFERENCE_VIEW = '/#/reference';
@@ -27,18 +28,17 @@ const REFERENCE_VIEW = '/#/reference';
 /** Paths without sign-in, besides pages. */
 export const OPEN: readonly string[] = [PATHS.session, '/reference'];
 
-interface ConsoleParts {
+interface ConsoleParts extends PlaygroundParts {
   readonly access: Access;
   readonly state: CurrentState;
   readonly events: EventStreams;
-  readonly playground: PlaygroundForwarder;
   readonly recent: RecentRequests;
-  readonly policy: PolicyInForce;
 }
 
 /** Adds the routes of the console. */
 export function addConsole(app: OpsApp, parts: ConsoleParts): void {
-  const { access, state, events, playground, recent, policy } = parts;
+  const { access, state, events, recent } = parts;
+  const forward = playground(parts);
   app.get(PATHS.state, async (c) => c.json(await state.read()));
   app.get(PATHS.events, (c) => events.open(c, () => access.isAllowed(c)));
   app.get(PATHS.requests, (c) => c.json(recent.newest satisfies RecentRequestsShown));
@@ -46,20 +46,16 @@ export function addConsole(app: OpsApp, parts: ConsoleParts): void {
     const client = state.client(c.req.query('id') ?? '');
     return c.json(await found(client, 'There is no such client.'));
   });
-  app.get(PATHS.policy, async (c) => {
-    const { detail } = policy;
-    const document = await state.documentOf(detail);
-    return c.json({ ...detail, document } satisfies PolicyDetail);
-  });
+  app.get(PATHS.policy, async (c) => c.json(await state.policy()));
   app.post(PATHS.apiKey, async (c) => {
     const apiKey = String(c.env.incoming.headers[API_KEY_HEADER.toLowerCase()] ?? '');
     return c.json(await found(state.clientOf(apiKey), 'No API key is this one.'));
   });
-  app.post(PATHS.tokenize, (c) => playground.forward('tokenize', c));
-  app.post(PATHS.detokenize, (c) => playground.forward('detokenize', c));
+  app.post(PATHS.tokenize, (c) => forward('tokenize', c));
+  app.post(PATHS.detokenize, (c) => forward('detokenize', c));
   app.post(PATHS.session, (c) => signIn(access, c));
   app.delete(PATHS.session, (c) => {
-    access.sessions?.end(c);
+    access.signIn?.end(c);
     return c.body(null, 204);
   });
   app.get('/reference', (c) => c.redirect(REFERENCE_VIEW));
@@ -78,12 +74,92 @@ async function found(
   return client;
 }
 
-async function signIn(access: Access, c: OpsContext): Promise<Response> {
+async function signIn({ signIn: one }: Access, c: OpsContext): Promise<Response> {
   const token = await readToken(c, 'Send {"token": "..."} with the OPS_TOKEN.');
   // Without OPS_TOKEN, everybody who can connect is signed in.
-  if (access.sessions === undefined) return c.body(null, 204);
-  access.tokens!.check(token, c.env.incoming.socket.remoteAddress);
-  return c.json(access.sessions.begin(c, true));
+  if (one === undefined) return c.body(null, 204);
+  return c.json(one.begin(c, one.check(token, c.env.incoming.socket.remoteAddress)));
+}
+
+/** Longer than the service needs for any response. */
+const TIMEOUT_MS = 15_000;
+const MAX_UNDER_WAY = 5;
+/** The headers that the page gets with the body. */
+const PASSED_BACK = ['content-type', 'x-request-id', 'retry-after', 'preference-applied'];
+
+interface PlaygroundParts {
+  /** Opens a connection to the public listener, as if from this address. */
+  readonly connect: (remoteAddress: string | undefined) => Duplex;
+  readonly bodyLimit: number;
+  /** Whether callers need a client certificate. */
+  readonly asksClients: () => boolean;
+}
+
+/**
+ * Forwards requests of the console's playground to the public listener, with the API key that the
+ * user typed, and returns the responses. Keeps neither.
+ */
+function playground({ connect, bodyLimit, asksClients }: PlaygroundParts) {
+  let underWay = 0;
+  return async (operation: Operation, c: OpsContext): Promise<Response> => {
+    if (asksClients())
+      throw new OpsError(
+        409,
+        'client_certificate',
+        'The playground cannot call the service: callers need a client certificate (TLS_CLIENT_CA_FILE), and the console has none.',
+      );
+    if (underWay >= MAX_UNDER_WAY)
+      throw new OpsError(503, 'too_many', 'The playground is busy. Try again in a moment.');
+    underWay++;
+    try {
+      const { incoming, outgoing } = c.env;
+      const body = await readJson(incoming, bodyLimit);
+      const response = await send(operation, body, c, connect);
+      for (const name of PASSED_BACK) {
+        const value = response.headers[name];
+        if (value !== undefined) outgoing.setHeader(name, value);
+      }
+      await pipeline(response, outgoing.writeHead(response.statusCode!));
+      return alreadySent(c);
+    } finally {
+      underWay--;
+    }
+  };
+}
+
+async function send(
+  operation: Operation,
+  body: Buffer,
+  { env: { incoming, outgoing } }: OpsContext,
+  connect: PlaygroundParts['connect'],
+): Promise<IncomingMessage> {
+  const expired = AbortSignal.timeout(TIMEOUT_MS);
+  const gone = new AbortController();
+  outgoing.once('close', () => gone.abort());
+  const sent = request({
+    createConnection: () => connect(incoming.socket.remoteAddress),
+    ...{ method: 'POST', path: `/api/v1/${operation}`, headers: headersOf(incoming.headers, body) },
+    signal: AbortSignal.any([expired, gone.signal]),
+  });
+  try {
+    return await new Promise((resolve, reject) => {
+      sent.once('response', resolve).on('error', reject).end(body);
+    });
+  } catch {
+    if (expired.aborted) throw new OpsError(504, 'timeout', 'The service did not answer in time.');
+    throw new OpsError(502, 'unreachable', 'The console cannot reach the public listener.');
+  }
+}
+
+function headersOf(
+  { [API_KEY_HEADER.toLowerCase()]: apiKey = '', prefer }: IncomingHttpHeaders,
+  body: Buffer,
+) {
+  return {
+    ...{ Host: 'localhost', 'Content-Type': 'application/json', 'Content-Length': body.length },
+    ...(apiKey !== '' && { Authorization: `Bearer ${apiKey}` }),
+    ...(prefer !== undefined && { Prefer: prefer }),
+  };
 }
 
 /** The built page. The path holds for src/ and for dist/. */

@@ -7,27 +7,72 @@ import {
   type StringsState,
 } from '#console';
 import type { Snapshot } from '../../observe/metrics.ts';
-import { type Counters, countersOf } from './counters.ts';
 
 const MAX_SAMPLES = HISTORY_MS / SAMPLE_INTERVAL_MS;
-/** The rates of clients cover several intervals, because most clients call only now and then. */
-const RATE_INTERVALS = 5;
+/** The rates of clients cover several samples, because most clients call only now and then. */
+const RATE_SAMPLES = 5;
 const CLIENT = 'client.';
 
-interface Reading {
-  readonly counters: Counters;
-  readonly takenMs: number;
+/** Sums of counters since the start of the service by names such as `tokenize.refused`. */
+type Counters = ReadonlyMap<string, number>;
+
+type Labels = Readonly<Record<string, string | number>>;
+interface Series {
+  readonly value: number;
+  readonly labels: Labels;
+  readonly metricName?: string;
+}
+
+/** The name of the sum that a series belongs to; undefined: the console does not show it. */
+const NAMES: Readonly<Record<string, (labels: Labels, part: string) => string | undefined>> = {
+  standin_requests_total: ({ route, status }) => named(route, outcomeOf(Number(status))),
+  standin_request_duration_seconds: ({ route, le }, part) =>
+    part === '_bucket' ? named(route, `le.${le}`) : undefined,
+  standin_values_total: ({ operation }) => `${operation}.values`,
+  /** `insert_sum`, and `insert_count`. */
+  standin_batch_records: ({ statement }, part) => `${statement}${part}`,
+  /** The console shows no look-ups. */
+  standin_rate_limit_rejections_total: ({ limit }) => (limit === 'lookup' ? undefined : 'limited'),
+  standin_requests_shed_total: () => 'shed',
+  standin_client_requests_total: ({ client_id: id }) => `client.${id}`,
+  standin_client_strings_total: ({ client_id: id, outcome }) => `${outcome}.${id}`,
+  standin_rate_limit_shared: () => 'areLimitsShared',
+  standin_postgres_safe: () => 'isDatabaseSafe',
+};
+
+function named(route: string | number | undefined, what: string): string | undefined {
+  const [, operation] = /^\/api\/v1\/(?:text\/)?((?:de)?tokenize)$/.exec(String(route)) ?? [];
+  return operation && `${operation}.${what}`;
+}
+
+/** A 503 is a refusal, too: overloaded. */
+function outcomeOf(status: number): string {
+  if (status >= 500 && status !== 503) return 'failed';
+  return status >= 400 ? 'refused' : 'succeeded';
+}
+
+export function countersOf(metrics: Snapshot): Counters {
+  const sums = new Map<string, number>();
+  for (const { name, values } of metrics) {
+    // The types of prom-client lack `metricName` and the labels of histograms.
+    for (const { labels, value, metricName = name } of values as Series[]) {
+      const sum = NAMES[name]?.(labels, metricName.slice(name.length));
+      if (sum !== undefined) sums.set(sum, (sums.get(sum) ?? 0) + value);
+    }
+  }
+  return sums;
 }
 
 /** Reads the metrics every SAMPLE_INTERVAL_MS, and keeps the rates between readings. */
 export class Sampler {
+  /** Called with each new sample. */
+  onSample: (sample: Sample) => void = () => {};
+  /** Oldest first. */
+  readonly samples: Sample[] = [];
   readonly #read: () => Promise<Snapshot>;
-  readonly #listeners = new Set<(sample: Sample) => void>();
-  readonly #samples: Sample[] = [];
   /** By client, one rate for each of the latest samples since its first request. */
   readonly #clientRates = new Map<string, number[]>();
-  /** The latest readings, oldest first. */
-  readonly #readings: Reading[] = [];
+  #latest: { readonly counters: Counters; readonly takenMs: number } | undefined;
   #timer: NodeJS.Timeout | undefined;
   #isReading = false;
 
@@ -46,45 +91,33 @@ export class Sampler {
     clearInterval(this.#timer);
   }
 
-  /** Oldest first. */
-  get samples(): readonly Sample[] {
-    return this.#samples;
-  }
-
   /** null: it was not measured yet. */
   is(name: 'areLimitsShared' | 'isDatabaseSafe'): boolean | null {
-    const value = this.#readings.at(-1)?.counters.get(name);
+    const value = this.#latest?.counters.get(name);
     return value === undefined ? null : value === 1;
   }
 
   /** Of a client since the start; null: it sent nothing under a policy with fields. */
   stringsOf(clientId: string): StringsState | null {
-    const counters = this.#readings.at(-1)?.counters;
+    const counters = this.#latest?.counters;
     const replaced = counters?.get(`replaced.${clientId}`);
     const passed = counters?.get(`passed.${clientId}`);
     if (replaced === undefined && passed === undefined) return null;
     return { replaced: replaced ?? 0, passed: passed ?? 0 };
   }
 
-  /** Requests of a client per second, over the last RATE_INTERVALS. */
+  /** Requests of a client per second, over the last RATE_SAMPLES. */
   rateOf(clientId: string): number {
-    const [first, last] = [this.#readings[0], this.#readings.at(-1)];
-    if (first === undefined || last === undefined || first === last) return 0;
-    const count = riseOf(CLIENT + clientId, first.counters, last.counters);
-    return rounded((1000 * count) / (last.takenMs - first.takenMs));
+    const rates = this.#clientRates.get(clientId)?.slice(-RATE_SAMPLES) ?? [0];
+    const sum = rates.reduce((all, one) => all + one);
+    return rounded(sum / Math.max(1, Math.min(RATE_SAMPLES, this.samples.length)));
   }
 
   /** The rates of a client, oldest first; empty if it has sent nothing, or is not counted alone. */
   ratesOf(clientId: string): { readonly atMs: number; readonly requestsPerS: number }[] {
     const rates = this.#clientRates.get(clientId) ?? [];
-    const samples = this.#samples.slice(-rates.length || this.#samples.length);
+    const samples = this.samples.slice(-rates.length || this.samples.length);
     return samples.map(({ atMs }, i) => ({ atMs, requestsPerS: rates[i] ?? 0 }));
-  }
-
-  /** @returns ends the subscription */
-  subscribe(listener: (sample: Sample) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
   }
 
   /** A slow reading delays the next reading, so its sample covers a longer time. */
@@ -92,7 +125,7 @@ export class Sampler {
     if (this.#isReading) return;
     this.#isReading = true;
     try {
-      this.#take({ counters: countersOf(await this.#read()), takenMs: performance.now() });
+      this.#take(countersOf(await this.#read()));
     } catch {
       // The next sample covers this interval too.
     } finally {
@@ -100,29 +133,27 @@ export class Sampler {
     }
   }
 
-  #take(reading: Reading): void {
-    const before = this.#readings.at(-1);
-    this.#readings.push(reading);
-    if (this.#readings.length > RATE_INTERVALS + 1) this.#readings.shift();
+  #take(counters: Counters): void {
+    const before = this.#latest;
+    this.#latest = { counters, takenMs: performance.now() };
     if (before === undefined) return;
-    const intervalS = (reading.takenMs - before.takenMs) / 1000;
-    const sample = sampleBetween(before.counters, reading.counters, Date.now(), intervalS);
-    this.#samples.push(sample);
-    if (this.#samples.length > MAX_SAMPLES) this.#samples.shift();
-    this.#takeClients(before.counters, reading.counters, intervalS);
-    for (const listener of this.#listeners) listener(sample);
-  }
-
-  #takeClients(before: Counters, after: Counters, intervalS: number): void {
-    for (const name of after.keys()) {
+    const intervalS = (this.#latest.takenMs - before.takenMs) / 1000;
+    const sample = sampleBetween(before.counters, counters, Date.now(), intervalS);
+    keep(this.samples, sample);
+    for (const name of counters.keys()) {
       if (!name.startsWith(CLIENT)) continue;
       const clientId = name.slice(CLIENT.length);
       const rates = this.#clientRates.get(clientId) ?? [];
       this.#clientRates.set(clientId, rates);
-      rates.push(rounded(riseOf(name, before, after) / intervalS));
-      if (rates.length > MAX_SAMPLES) rates.shift();
+      keep(rates, rounded(riseOf(name, before.counters, counters) / intervalS));
     }
+    this.onSample(sample);
   }
+}
+
+/** Adds one as the newest, up to MAX_SAMPLES. */
+function keep<T>(list: T[], one: T): void {
+  if (list.push(one) > MAX_SAMPLES) list.shift();
 }
 
 /**

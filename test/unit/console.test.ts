@@ -1,0 +1,280 @@
+import { once } from 'node:events';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { createServer, type ServerResponse } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { HISTORY_MS, SAMPLE_INTERVAL_MS, type Sample } from '#console';
+import type { Client } from '../../src/client-settings.ts';
+import { createMetrics } from '../../src/observe/metrics.ts';
+import { type CurrentState, PolicyInForce, sharesOf } from '../../src/ops/console/current-state.ts';
+import { EventStreams } from '../../src/ops/console/events.ts';
+import { readAssets } from '../../src/ops/console/routes.ts';
+import { countersOf, latencyOf, Sampler, sampleBetween } from '../../src/ops/console/sampler.ts';
+import type { OpsContext } from '../../src/ops/web.ts';
+import { parsePolicy } from '../../src/policy/parse.ts';
+import {
+  type PolicyFollower,
+  type PolicySnapshot,
+  UnreadablePolicy,
+} from '../../src/policy/policy-follower.ts';
+import { leaseMs } from '../../src/timeouts.ts';
+import { newFolder } from '../support/folder.ts';
+
+test.each([
+  ['interpolated in a bucket', '.001:25 .002:50 .003:75 .004:100 Infinity:100', [2, 3.8, 3.96]],
+  ['never beyond the last bound', '.001:0 5:0 Infinity:7', [5_000, 5_000, 5_000]],
+  ['in the first bucket from 0', '.001:1 Infinity:1', [0.5, 0.95, 0.99]],
+  ['not there without buckets', '', null],
+  ['not there without requests', '1:0 Infinity:0', null],
+])('quantiles are %s', (_, buckets, expected) => {
+  const pairs = buckets
+    .split(' ')
+    .filter(Boolean)
+    .map((one) => one.split(':').map(Number));
+  const latency = latencyOf(pairs as [number, number][]);
+  expect(latency && [latency.p50_ms, latency.p95_ms, latency.p99_ms]).toEqual(expected);
+});
+
+describe('a sample', () => {
+  async function countedBy(count: (metrics: ReturnType<typeof createMetrics>) => void) {
+    const metrics = createMetrics();
+    count(metrics);
+    return metrics.sampled();
+  }
+
+  test('is what was counted in between, by status, a second', async () => {
+    const after = countersOf(
+      await countedBy((metrics) => {
+        for (const status of [200, 200, 400, 429, 500, 503])
+          metrics.request('/api/v1/tokenize', status, 2);
+        metrics.request('/health', 503, 1);
+        metrics.shed('/api/v1/detokenize', 3);
+        metrics.values('tokenize', 20);
+        metrics.values('lookup', 7);
+        metrics.rejection('unknown_tokens');
+        metrics.rejection('lookup');
+        metrics.batch('insert', 30);
+        metrics.batch('insert', 10);
+        metrics.observe({
+          clientCounts: () => new Map([['a', { requests: 4, replaced: 2, passed: 1 }]]),
+          rateLimitShared: () => true,
+        });
+      }),
+    );
+    const before = countersOf(await countedBy(() => {}));
+    expect(after.get('client.a')).toBe(4);
+    expect([after.get('replaced.a'), after.get('passed.a')]).toEqual([2, 1]);
+    expect([before.get('areLimitsShared'), after.get('areLimitsShared')]).toEqual([undefined, 1]);
+    const none = { succeeded: 0, refused: 0, failed: 0, values: 0, latency: null };
+    expect(sampleBetween(before, after, 1_000, 2)).toEqual({
+      atMs: 1_000,
+      tokenize: {
+        ...{ succeeded: 1, refused: 1.5, failed: 0.5, values: 10 },
+        latency: { p50_ms: expect.closeTo(2), p95_ms: expect.closeTo(2.45), p99_ms: 2.49 },
+      },
+      detokenize: { ...none, refused: 1.5 },
+      limited: 0.5,
+      shed: 1.5,
+      batch: { insert: 20, find: null },
+    });
+    expect(sampleBetween(after, after, 2_000, 2)).toMatchObject({ tokenize: none, shed: 0 });
+  });
+
+  test('has values of every kind and space, by name only for the first thousand', async () => {
+    const metrics = createMetrics();
+    metrics.values('tokenize', 3, '', new Map(Object.entries({ card: 2, text: 1 })));
+    for (let tenant = 0; tenant < 1_100; tenant++)
+      metrics.values('tokenize', 1, `tenant${tenant}`, new Map([['card', 1]]));
+    metrics.values('detokenize', 5, 'tenant7', new Map([['card', 5]]));
+    const counters = countersOf(await metrics.sampled());
+    expect([counters.get('tokenize.values'), counters.get('detokenize.values')]).toEqual([
+      ...[1_103, 5],
+    ]);
+    const lines = (await metrics.text()).split('\n').filter((one) => one.includes('values_total{'));
+    expect(lines).toHaveLength(1_002);
+    expect(lines).toEqual(
+      expect.arrayContaining([
+        'standin_values_total{operation="tokenize",kind="card"} 2',
+        'standin_values_total{operation="tokenize",space="tenant997",kind="card"} 1',
+        'standin_values_total{operation="tokenize",space="_other",kind="_other"} 102',
+        'standin_values_total{operation="detokenize",space="tenant7",kind="card"} 5',
+      ]),
+    );
+  });
+});
+
+test('the sampler reads again after a reading that failed, and keeps the rates of 15 minutes', async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const counts = [0, 10, undefined, 30, 4, 4];
+  const sampler = new Sampler(async () => {
+    const requests = counts.length > 1 ? counts.shift() : counts[0];
+    if (requests === undefined) throw new Error('busy');
+    const metrics = createMetrics();
+    const ofClient = { requests, replaced: 0, passed: 0 };
+    metrics.observe({
+      ...{ clientCounts: () => new Map([['a', ofClient]]), rateLimitShared: () => true },
+      postgresSafe: () => false,
+    });
+    return metrics.sampled();
+  });
+  let told = 0;
+  sampler.onSample = () => void told++;
+  const said = () => [sampler.is('areLimitsShared'), sampler.is('isDatabaseSafe')];
+  expect(said()).toEqual([null, null]);
+  sampler.start();
+  for (let i = 0; i < 5; i++) await vi.advanceTimersByTimeAsync(SAMPLE_INTERVAL_MS);
+  const rates = () => sampler.ratesOf('a').map(({ requestsPerS }) => requestsPerS);
+  expect(said()).toEqual([true, false]);
+  // The failed reading is part of the next one. A counter that fell began again.
+  expect([rates(), told, sampler.rateOf('a')]).toEqual([[5, 5, 2, 0], 4, 3]);
+  expect([sampler.ratesOf('b'), sampler.rateOf('b')]).toEqual([[], 0]);
+  await vi.advanceTimersByTimeAsync(HISTORY_MS + SAMPLE_INTERVAL_MS);
+  const most = HISTORY_MS / SAMPLE_INTERVAL_MS;
+  expect([rates().length, sampler.samples.length, sampler.rateOf('a')]).toEqual([most, most, 0]);
+  sampler.stop();
+  await vi.advanceTimersByTimeAsync(10 * SAMPLE_INTERVAL_MS);
+  expect(told).toBe(most + 5);
+});
+
+describe('records of the key versions', () => {
+  const shares = (records: number | null, ...counts: (number | null)[]) => {
+    const version = { version: 1, created_at: '', isNewest: false };
+    return sharesOf(
+      counts.map((one) => ({ ...version, records: one })),
+      records,
+    ).map((one) => one.records);
+  };
+
+  test.each([
+    [[169, 133], 302, [500, 395]],
+    [[3, 4, 3], 10, [1, 1, 1]],
+    [[3, 0], 3, [3, 0]],
+    [[0, 0], 0, [0, 0]],
+    // One of the counts is not known.
+    [[null, null], null, [1, 2]],
+    [[null], 5, [null]],
+  ])('are %j of %s, however they were counted: %j', (expected, records, counts) => {
+    expect(shares(records, ...counts)).toEqual(expected);
+  });
+});
+
+const MIB = 1_048_576;
+
+test('a reader that does not read is cut off, and another has every sample', async () => {
+  // The sampler of a service would take hours for so much.
+  const sampler = { samples: [] } as unknown as Sampler;
+  const state = { read: async () => [] };
+  const streams = new EventStreams(sampler, state as unknown as CurrentState);
+  const responses: ServerResponse[] = [];
+  const server = createServer((request, response) => {
+    responses.push(response);
+    const c = { env: { incoming: request, outgoing: response }, body: () => new Response() };
+    void streams.open(c as unknown as OpsContext, () => true);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const open = async () => {
+    const known = responses.length;
+    const socket = connect(port, '127.0.0.1', () =>
+      socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n'),
+    );
+    while (responses.length === known) await new Promise((resolve) => setImmediate(resolve));
+    return { socket, response: responses.at(-1)! };
+  };
+  const idle = await open();
+  idle.socket.pause();
+  const reading = await open();
+  let got = 0;
+  reading.socket.on('data', (chunk: Buffer) => {
+    // One of each sample, and nowhere else.
+    got += chunk.toString('latin1').split('}').length - 1;
+  });
+  let sent = 0;
+  for (; !idle.response.destroyed && sent < 640; sent++) {
+    sampler.onSample({ filler: 'x'.repeat(MIB / 16) } as unknown as Sample);
+    while (got <= sent) await new Promise((resolve) => setImmediate(resolve));
+  }
+  expect(idle.response.destroyed).toBe(true);
+  expect([reading.response.destroyed, got]).toEqual([false, sent]);
+  streams.close();
+  await once(reading.socket, 'end');
+  for (const { socket } of [idle, reading]) socket.destroy();
+  server.close();
+});
+
+const CLIENT = { client_id: 'c_1', name: 'support', can_detokenize: true } as Client;
+
+function shown(latest: Partial<PolicySnapshot>): PolicyInForce {
+  const snapshot = { policy: undefined, asOfMs: leaseMs(), problem: undefined, ...latest };
+  return new PolicyInForce({ latest: snapshot } as unknown as PolicyFollower, 'tok');
+}
+
+function policyOf(version: number, document: string) {
+  return { version, tag: 'x', ...parsePolicy(document).policy! };
+}
+
+test('a policy that requests cannot use is a problem, with what to do', () => {
+  expect(shown({}).state).toEqual({ version: 0, tag: null, problem: null });
+  const unreadable = shown({ problem: new UnreadablePolicy(4, 'line 1'), asOfMs: -Infinity });
+  expect(unreadable.state.problem).toMatch(/^Version 4 of the policy .*standin policy apply FILE$/);
+  const policy = policyOf(3, 'version: 1');
+  expect(shown({ policy, problem: new Error('once') }).state.problem).toBeNull();
+  const old = shown({ policy, problem: new Error('for long'), asOfMs: leaseMs() - 5_001 });
+  expect(old.state).toEqual({ version: 3, tag: 'x', problem: 'The database does not answer.' });
+});
+
+test('a list of clients names a few kinds of each right, and counts the others', () => {
+  const kinds = Array.from({ length: 9 }, (_, i) => `k${i}`);
+  const declared = kinds.map((kind) => `${kind}: { shape: digits }`).join(', ');
+  const rights = 'rights: { support: { text: full, "*": masked } }';
+  const policy = policyOf(1, `version: 1\nkinds: { ${declared} }\n${rights}`);
+  const inForce = shown({ policy });
+  // The examples stay the same while the version does.
+  expect(inForce.detail).toBe(inForce.detail);
+  expect(inForce.seenInShort(CLIENT)).toEqual([
+    { right: 'full', kinds: ['text'], others: 0 },
+    { right: 'masked', kinds: kinds.slice(0, 6), others: 3 },
+  ]);
+  const blind = { ...CLIENT, can_detokenize: false };
+  expect(shown({ policy }).seenInShort(blind)).toBeNull();
+});
+
+const folder = newFolder('assets');
+const url = pathToFileURL(`${folder}/`);
+
+test('the files of the page are those of its folder that a browser uses, and of the packages that it uses', () => {
+  for (const name of ['index.html', 'main.js', 'console.css', 'main.js.map', 'main.d.ts', 'key'])
+    writeFileSync(join(folder, name), name);
+  writeFileSync(join(folder, 'main.js'), 'import { render } from "preact";');
+  mkdirSync(join(folder, 'folder'));
+  const assets = readAssets(url);
+  expect([...assets.keys()].toSorted()).toEqual([
+    '/',
+    '/assets/client/path.js',
+    '/assets/console.css',
+    '/assets/main.js',
+    '/assets/paths/json-text.js',
+    '/assets/preact.js',
+    '/assets/preact/hooks.js',
+    '/assets/preact/jsx-runtime.js',
+    '/assets/uplot.css',
+    '/assets/uplot.js',
+  ]);
+  expect(assets.get('/')).toMatchObject({
+    content_type: 'text/html; charset=utf-8',
+    body: Buffer.from('index.html'),
+    isOpen: true,
+  });
+  const text = (name: string) => assets.get(`/assets/${name}`)!.body.toString();
+  expect(text('uplot.js')).toContain('export { uPlot as default }');
+  // A browser finds packages at paths only.
+  expect(text('main.js')).toBe('import { render } from "/assets/preact.js";');
+  expect(text('preact/hooks.js')).toContain('from "/assets/preact.js"');
+});
+
+test('without a page there is none', () => {
+  expect(readAssets(new URL('nowhere/', url)).size).toBe(0);
+});
