@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { PolicyGate } from '../policy/policy-gate.ts';
+import type { PolicyFollower } from '../policy/policy-follower.ts';
 import type { Kind } from '../policy/rules.ts';
 import { Viewer } from '../policy/viewer.ts';
 import type { VaultClient } from '../tokens/threads/vault-client.ts';
@@ -8,7 +8,7 @@ import { DEFAULT_SPACE, type Token, type Value } from '../types.ts';
 /** What the look-up of values needs. */
 export interface ValueFinder {
   readonly vault: VaultClient;
-  readonly policies: PolicyGate;
+  readonly policies: Pick<PolicyFollower, 'current'>;
 }
 
 /** A token that a value has, and the kind under which it has it. */
