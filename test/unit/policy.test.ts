@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { changesOf } from '../../src/policy/changes.ts';
-import { MAX_DOCUMENT_BYTES, MAX_FIELDS } from '../../src/policy/format.ts';
 import { parsePolicy } from '../../src/policy/parse.ts';
 import { type DeclaredPolicy, kindsInUse, rightOf, seesAll } from '../../src/policy/policy.ts';
+import { MAX_DOCUMENT_BYTES, MAX_FIELDS } from '../../src/policy/schema.ts';
 import { SHAPES } from '../../src/shape/kind-settings.ts';
 
 const FULL = `# Who sees what
