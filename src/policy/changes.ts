@@ -1,5 +1,4 @@
-import { defaultKind } from '../shape/kind.ts';
-import type { KindSettings, MaskSettings } from '../shape/kind-settings.ts';
+import { defaultKind, type KindSettings, type MaskSettings } from '../shape/kind-settings.ts';
 import { type DeclaredPolicy, ELSEWHERE } from './policy.ts';
 
 /** A line of a policy that the next policy adds, removes or changes. */

@@ -1,8 +1,9 @@
 import { addPath, newTree, PathError } from '#paths';
-import { defaultKind } from '../shape/kind.ts';
-import { kindProblems, kindWarnings } from '../shape/kind-problems.ts';
 import {
+  defaultKind,
   type KindSettings,
+  kindProblems,
+  kindWarnings,
   MAX_FIXED,
   type MaskSettings,
   SHAPES,

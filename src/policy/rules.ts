@@ -1,7 +1,7 @@
 import { addPath, newTree, type PathNode } from '#paths';
 import type { Client, TokenOptions } from '../client-settings.ts';
-import { defaultKind, type Kind, kindOf } from '../shape/kind.ts';
-import type { KindSettings } from '../shape/kind-settings.ts';
+import { type Kind, kindOf } from '../shape/kind.ts';
+import { defaultKind, type KindSettings } from '../shape/kind-settings.ts';
 import { DEFAULT_KIND } from '../types.ts';
 import { NearNames } from './near-names.ts';
 import {

@@ -1,11 +1,11 @@
 import type { Value } from '../types.ts';
+import { looksLikeCard } from './card.ts';
 import { dateForm } from './date.ts';
 import { digitsForm } from './digits.ts';
-import { emailForm } from './email.ts';
-import type { KindSettings, MaskSettings, Shape } from './kind-settings.ts';
+import { defaultKind, type KindSettings } from './kind-settings.ts';
 import { maskOf } from './mask.ts';
 import { normalizerOf } from './normalize.ts';
-import { grow, olderShapeOf, SHAPED_CHARACTERS, shapeOf } from './shape.ts';
+import { emailShape, grow, olderShapeOf, SHAPED_CHARACTERS, shapeOf } from './shape.ts';
 import {
   type ByteBlocks,
   type DrawBits,
@@ -65,36 +65,6 @@ function compiled(settings: KindSettings, form: Form<unknown>): Kind {
   };
 }
 
-/** The settings of a kind that only has a name and a shape. */
-export function defaultKind(name: string, shape: Shape): KindSettings {
-  return {
-    name,
-    shape,
-    keep: 'nothing',
-    keep_first: 0,
-    keep_last: 0,
-    begins_with: '',
-    check_digits: 'none',
-    length: 10,
-    suffix: true,
-    normalize: [],
-    country: null,
-    tokens: null,
-    time_to_live_s: null,
-    mask: DEFAULT_MASKS[shape],
-  };
-}
-
-const NOTHING: MaskSettings = { show: 'nothing' };
-const DEFAULT_MASKS: Readonly<Record<Shape, MaskSettings>> = {
-  text: NOTHING,
-  email: { show: 'domain' },
-  digits: { show: 'ends', first: 0, last: 4 },
-  date: { show: 'year' },
-  uuid: NOTHING,
-  word: NOTHING,
-};
-
 function formOf(settings: KindSettings): Form<unknown> {
   switch (settings.shape) {
     case 'text':
@@ -132,6 +102,45 @@ function exactText(name: string): Form<string> {
       return { reason: `has too few letters and digits for kind ${name}: 5 must be free` };
     },
     stem: TEXT.stem,
+  };
+}
+
+/** 26^5 stems are more than MIN_STEMS, 26^4 are fewer. */
+const MIN_LETTERS = 5;
+const PRINTABLE = /^[!-~]+$/;
+
+interface EmailPlan {
+  /** The shape of what is drawn. */
+  readonly drawn: string;
+  /** Follows what is drawn. */
+  readonly kept: string;
+}
+
+/**
+ * E-mail addresses: one `@`, a dot in the domain, no space. Draws a letter for each character but
+ * `@`, the last dot, and the part of the domain that is kept. Stems grow before the `@`.
+ */
+function emailForm({ name, keep, suffix }: KindSettings): Form<EmailPlan> {
+  // The character before the kept part.
+  const lastDrawn = keep === 'domain' ? '@' : '.';
+  return {
+    plan(value) {
+      const shape = value.length > SHAPED_CHARACTERS ? undefined : emailShape(value);
+      if (shape === undefined)
+        return { reason: `is not an e-mail address of at most ${SHAPED_CHARACTERS} characters` };
+      const kept = keep === 'nothing' ? '' : value.slice(value.lastIndexOf(lastDrawn) + 1);
+      if (kept !== '' && !PRINTABLE.test(kept))
+        return { reason: 'has a domain to keep that is not ASCII: write it in Punycode (xn--...)' };
+      if (looksLikeCard(kept))
+        return { reason: 'has a domain to keep that looks like a card number' };
+      const end = keep === 'nothing' ? shape.length : shape.lastIndexOf(lastDrawn) + 1;
+      const drawn = shape.slice(0, end);
+      const missing = MIN_LETTERS - (drawn.length - (keep === 'domain' ? 1 : 2));
+      if (missing <= 0) return { drawn, kept };
+      if (suffix) return { drawn: 'a'.repeat(missing) + drawn, kept };
+      return { reason: `has too few characters for kind ${name}: ${MIN_LETTERS} must be free` };
+    },
+    stem: ({ drawn, kept }, extra, blocks) => drawStem('a'.repeat(extra) + drawn, blocks) + kept,
   };
 }
 

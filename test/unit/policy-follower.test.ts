@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Policy } from '../../src/policy/policy.ts';
 import { PolicyFollower } from '../../src/policy/policy-follower.ts';
-import { defaultKind } from '../../src/shape/kind.ts';
+import { defaultKind } from '../../src/shape/kind-settings.ts';
 import type { PolicyStore } from '../../src/store/policies.ts';
 
 const WORK = new URL('../../dist/policy/policy-work.js', import.meta.url).href;

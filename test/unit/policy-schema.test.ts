@@ -10,8 +10,7 @@ import {
   OPTIONS,
   POLICY_SCHEMA,
 } from '../../src/policy/schema.ts';
-import { defaultKind } from '../../src/shape/kind.ts';
-import { SHAPES } from '../../src/shape/kind-settings.ts';
+import { defaultKind, SHAPES } from '../../src/shape/kind-settings.ts';
 import { blocks, readText } from '../support/docs.ts';
 
 const validate = new Ajv2020({ strict: true, strictRequired: false }).compile(POLICY_SCHEMA);
