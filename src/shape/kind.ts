@@ -1,4 +1,4 @@
-import type { Value } from '../types.ts';
+import type { Token, Value } from '../types.ts';
 import { looksLikeCard } from './card.ts';
 import { dateForm } from './date.ts';
 import { digitsForm } from './digits.ts';
@@ -8,12 +8,13 @@ import { normalizerOf } from './normalize.ts';
 import { emailShape, grow, olderShapeOf, SHAPED_CHARACTERS, shapeOf } from './shape.ts';
 import {
   type ByteBlocks,
+  DRAWS_A_LENGTH,
   type DrawBits,
   type Drawn,
   drawStem,
   type Form,
-  firstAcceptable,
   isRefusal,
+  MAX_DRAWS,
   type Refusal,
 } from './token.ts';
 
@@ -25,7 +26,9 @@ export interface Kind {
   /** The uniform value (normalized), or why the kind refuses the text. */
   accept(text: string): { readonly value: Value } | Refusal;
   /**
-   * The first acceptable token from draw `from` on; undefined when no draw is left.
+   * The first acceptable token from draw `from` on; undefined when no draw is left. Skips a draw
+   * whose stem or token is the value itself, or whose token looks like a card number. Stems grow by
+   * one character each DRAWS_A_LENGTH draws.
    * @param value as `accept` returned it
    * @throws RangeError for a value that the kind refuses
    */
@@ -57,10 +60,15 @@ function compiled(settings: KindSettings, form: Form<unknown>): Kind {
     drawToken(value, suffix, draws, from) {
       const plan = form.plan(value);
       if (isRefusal(plan)) throw new RangeError(`a value ${plan.reason}`);
-      const terms = { ending: settings.suffix ? `_${suffix}` : '', grows, mayBeCard };
-      return firstAcceptable(value, terms, draws, from, (extra, blocks) =>
-        form.stem(plan, extra, blocks),
-      );
+      const ending = settings.suffix ? `_${suffix}` : '';
+      for (let draw = from; draw < MAX_DRAWS; draw++) {
+        const extra = grows ? Math.floor(draw / DRAWS_A_LENGTH) : 0;
+        const stem = form.stem(plan, extra, (block) => draws(draw, block));
+        const token = (stem + ending) as Token;
+        const isValue = stem === value || token === (value as string);
+        if (!isValue && (mayBeCard || !looksLikeCard(token))) return { token, draw };
+      }
+      return undefined;
     },
   };
 }
@@ -87,6 +95,9 @@ const TEXT: Form<string> = {
   plan: shapeOf,
   stem: (shape, extra, blocks) => drawStem(grow(shape, extra), blocks),
 };
+
+/** As `Kind.drawToken`, without a policy. */
+export const { drawToken } = kindOf(defaultKind('text', 'text'));
 
 /** Draws the tokens that older programs gave to texts: see `olderShapeOf`. */
 export const OLDER_TEXT = compiled(defaultKind('text', 'text'), { ...TEXT, plan: olderShapeOf });

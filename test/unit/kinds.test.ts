@@ -1,9 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { looksLikeCard } from '../../src/shape/card.ts';
-import { kindOf } from '../../src/shape/kind.ts';
+import { drawToken, kindOf } from '../../src/shape/kind.ts';
 import type { KindSettings, Shape } from '../../src/shape/kind-settings.ts';
-import { drawToken } from '../../src/shape/token.ts';
 import { mostValueBytes } from '../../src/tokens/value-bytes.ts';
 import type { Value } from '../../src/types.ts';
 import { bytesThatDraw, seededDraws } from '../support/keys.ts';

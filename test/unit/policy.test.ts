@@ -138,9 +138,9 @@ describe('the right of a client to a kind', () => {
     [{ '*': 'masked' }, false],
     [{}, false],
   ] as const)('%j sees every value: %j', (line, isAll) => {
-    expect(seesAll({ a: line }, 'a')).toBe(isAll);
-    expect(seesAll({ '*': line }, '*')).toBe(isAll);
-    expect(seesAll(undefined, null)).toBe(true);
+    expect(seesAll({ rights: { a: line } }, 'a')).toBe(isAll);
+    expect(seesAll({ rights: { '*': line } }, '*')).toBe(isAll);
+    expect(seesAll({ rights: undefined }, null)).toBe(true);
   });
   test('is everything without rights', () => {
     expect(rightOf({ rights: undefined }, { client_id: 'a', name: 'b' }, 'card')).toBe('full');

@@ -1,14 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { looksLikeCard } from '../../src/shape/card.ts';
+import { drawToken } from '../../src/shape/kind.ts';
 import { shapeOf } from '../../src/shape/shape.ts';
-import {
-  DRAWS_A_LENGTH,
-  type DrawBits,
-  drawStem,
-  drawToken,
-  MAX_DRAWS,
-} from '../../src/shape/token.ts';
+import { DRAWS_A_LENGTH, type DrawBits, drawStem, MAX_DRAWS } from '../../src/shape/token.ts';
 import type { Value } from '../../src/types.ts';
 import { bytesThatDraw, seededBytes, seededDraws } from '../support/keys.ts';
 

@@ -8,8 +8,7 @@ import {
 } from '../../errors.ts';
 import type { VaultOptions } from '../../options.ts';
 import type { Policy } from '../../policy/policy.ts';
-import type { Kind, PolicyRules } from '../../policy/rules.ts';
-import type { Viewer } from '../../policy/viewer.ts';
+import type { Kind, PolicyRules, Viewer } from '../../policy/rules.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE, type Token, type Value } from '../../types.ts';
 import type { KeySnapshot } from '../../vault/keyring-follower.ts';
 
@@ -191,7 +190,8 @@ const NAME_END = '\n';
 
 /** What stands before a value for its kind, so that both are one text. */
 export function kindPrefix(name: string, rules: PolicyRules): string {
-  return rules.has(name) ? kindMark(rules.kind(name), rules) : NAMED + name + NAME_END;
+  const kind = rules.byName.get(name);
+  return kind ? kindMark(kind, rules) : NAMED + name + NAME_END;
 }
 
 /** What stands in the place of a value that the caller may not see. */

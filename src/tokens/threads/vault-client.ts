@@ -1,8 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import type { TokenOptions } from '../../client-settings.ts';
 import { CallerError } from '../../errors.ts';
-import type { Kind } from '../../policy/rules.ts';
-import type { Viewer } from '../../policy/viewer.ts';
+import type { Kind, Viewer } from '../../policy/rules.ts';
 import { monotonicMs, VAULT_TIMEOUT_MS } from '../../timeouts.ts';
 import { DEFAULT_KIND, type Token, type Value } from '../../types.ts';
 import type { KeySnapshot } from '../../vault/keyring-follower.ts';
