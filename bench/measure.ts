@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { parsePolicy } from '../src/policy/parse.ts';
-import { defaultKind, kindOf } from '../src/shape/kind.ts';
-import { type KindSettings, SHAPES } from '../src/shape/kind-settings.ts';
+import { kindOf } from '../src/shape/kind.ts';
+import { defaultKind, type KindSettings, SHAPES } from '../src/shape/kind-settings.ts';
 import type { DrawBits } from '../src/shape/token.ts';
 import { parseCsv } from '../test/support/token-rules.ts';
 import { table, whole } from './numbers.ts';

@@ -19,8 +19,8 @@ import {
   MAX_RESPONSE_BODIES,
   MAX_VALUE_BYTES,
 } from '../src/public/schema.ts';
+import { drawToken } from '../src/shape/kind.ts';
 import { shapeOf } from '../src/shape/shape.ts';
-import { drawToken } from '../src/shape/token.ts';
 import type { Token, Value } from '../src/types.ts';
 import {
   anchors,

@@ -1,8 +1,8 @@
 import { OperatorError } from '../errors.ts';
 import type { Mistake } from '../policy/document.ts';
-import { MAX_DOCUMENT_BYTES } from '../policy/format.ts';
 import type { ParsedPolicy } from '../policy/parse.ts';
 import type { DeclaredPolicy } from '../policy/policy.ts';
+import { MAX_DOCUMENT_BYTES } from '../policy/schema.ts';
 import { shown } from '../terminal.ts';
 import { nameOf, readText } from './text-file.ts';
 

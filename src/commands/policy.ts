@@ -40,8 +40,8 @@ export function addPolicy(program: Command): void {
     ['standin policy schema > policy.schema.json'],
     false,
   ).action(async () => {
-    const { policySchema } = await import('../policy/schema.ts');
-    process.stdout.write(`${JSON.stringify(policySchema(), null, 2)}\n`);
+    const { POLICY_SCHEMA } = await import('../policy/schema.ts');
+    process.stdout.write(`${JSON.stringify(POLICY_SCHEMA, null, 2)}\n`);
   });
 }
 

@@ -9,7 +9,7 @@ import {
   type YAMLError,
 } from 'yaml';
 import { suggested } from '#paths';
-import { MAX_DOCUMENT_BYTES } from './format.ts';
+import { MAX_DOCUMENT_BYTES } from './schema.ts';
 
 /** A mistake in a document, with its remedy. Lines and columns count from 1. */
 export interface Mistake {

@@ -1,19 +1,23 @@
 import { addPath, newTree, PathError } from '#paths';
-import { defaultKind } from '../shape/kind.ts';
-import { kindProblems, kindWarnings } from '../shape/kind-problems.ts';
-import { type KindSettings, SHAPES } from '../shape/kind-settings.ts';
-import { cut, type Entry, type Mistake, type Node, TooManyMistakes, unknown } from './document.ts';
 import {
-  FORMAT_VERSION,
-  KIND_NAME,
-  MAX_CLIENTS,
-  MAX_FIELDS,
-  MAX_KINDS,
-  MAX_PATH_CHARACTERS,
-  OPTIONS,
-  PARTS,
-} from './format.ts';
-import { OptionReader } from './option-reader.ts';
+  defaultKind,
+  type KindSettings,
+  kindProblems,
+  kindWarnings,
+  MAX_FIXED,
+  type MaskSettings,
+  SHAPES,
+  type Shape,
+} from '../shape/kind-settings.ts';
+import {
+  cut,
+  type Entry,
+  type Mistake,
+  type Node,
+  PolicyDocument,
+  TooManyMistakes,
+  unknown,
+} from './document.ts';
 import {
   type DeclaredPolicy,
   ELSEWHERE,
@@ -23,6 +27,18 @@ import {
   RIGHTS,
   type Right,
 } from './policy.ts';
+import {
+  FORMAT_VERSION,
+  KIND_NAME,
+  MASK_END,
+  MAX_CLIENTS,
+  MAX_FIELDS,
+  MAX_KINDS,
+  MAX_PATH_CHARACTERS,
+  OPTIONS,
+  type OptionSchema,
+  PARTS,
+} from './schema.ts';
 
 export interface ParsedPolicy {
   /** undefined: the document has mistakes. */
@@ -45,9 +61,16 @@ export function parsePolicy(text: string, isStored = false): ParsedPolicy {
   return { policy, mistakes, warnings: parser.warnings };
 }
 
+const ENDS: readonly string[] = ['first', 'last'];
 const CHOICES = Object.keys(ELSEWHERE) as Elsewhere[];
 
-class PolicyParser extends OptionReader {
+/** The patterns of options in words, with an example. */
+const LIKE = {
+  country: 'a country such as DE (ISO 3166-1 alpha-2)',
+  begins_with: `1 to ${MAX_FIXED} digits or letters`,
+};
+
+class PolicyParser extends PolicyDocument {
   readonly warnings: Mistake[] = [];
   readonly #isStored: boolean;
   /** Names that fields and rights may use. A kind with a mistake is one of them. */
@@ -69,16 +92,15 @@ class PolicyParser extends OptionReader {
   }
 
   #policyOf(root: Node): DeclaredPolicy {
-    const parts = new Map<string, Entry>();
+    const parts: { [Name in keyof typeof PARTS | '$schema']?: Entry } = {};
     for (const entry of this.#entries(root, 'the policy')) {
-      if ((PARTS as readonly string[]).includes(entry.name)) parts.set(entry.name, entry);
-      else this.add(entry.at, unknown(entry.name, PARTS.slice(0, -1)));
+      const { at, name } = entry;
+      if (name === '$schema' || Object.hasOwn(PARTS, name)) parts[name as '$schema'] = entry;
+      else this.add(at, unknown(name, Object.keys(PARTS)));
     }
-    const [version, kinds, fields, elsewhere, rights, schema] = PARTS.map((name) =>
-      parts.get(name),
-    );
-    if (parts.size > 0) this.#checkVersion(root, version?.value);
-    if (schema) this.text(schema.value, '$schema');
+    const { version, kinds, fields, elsewhere, rights, $schema } = parts;
+    if (Object.keys(parts).length > 0) this.#checkVersion(root, version?.value);
+    if ($schema) this.#text($schema.value, '$schema');
     const ofShapes = SHAPES.map((shape) => defaultKind(shape, shape));
     return {
       kinds: [...ofShapes, ...(kinds ? this.#kindsOf(kinds.value) : [])],
@@ -92,7 +114,7 @@ class PolicyParser extends OptionReader {
     if (entry !== undefined) {
       const remedy = 'without fields, every string is tokenized as text: leave elsewhere out';
       if (fields === undefined) this.add(entry.at, remedy);
-      return this.word(entry.value, 'elsewhere', CHOICES) ?? 'refuse';
+      return this.#word(entry.value, 'elsewhere', CHOICES) ?? 'refuse';
     }
     if (fields === undefined) return 'tokenize';
     const choices = CHOICES.map((one) => `${one} (they ${ELSEWHERE[one]})`).join(' or ');
@@ -131,10 +153,10 @@ class PolicyParser extends OptionReader {
     const entries = this.#entries(value, `the kind ${name}`).map((one) => this.#renamed(one));
     const shaped = entries.find((one) => one.name === 'shape');
     if (!shaped) this.add(at, `the kind ${name} needs a shape: ${SHAPES.join(', ')}`);
-    const shape = shaped && this.word(shaped.value, 'shape', SHAPES);
+    const shape = shaped && this.#word(shaped.value, 'shape', SHAPES);
     const others = entries.filter((one) => one !== shaped);
-    if (shape === undefined) return this.checkNames(others);
-    const declared = others.flatMap((one) => this.option(one, OPTIONS[shape], shape));
+    const declared = others.flatMap((one) => this.#option(one, shape));
+    if (shape === undefined) return undefined;
     const settings = { ...defaultKind(name, shape), ...Object.fromEntries(declared) };
     if (this.mistakes.length > before) return undefined;
     for (const { field, reason } of kindProblems(settings)) {
@@ -158,7 +180,7 @@ class PolicyParser extends OptionReader {
     return this.#entries(node, 'fields', MAX_FIELDS).flatMap(({ at, name, value }) => {
       const problem = pathProblem(tree, name);
       if (problem !== undefined) this.add(at, problem);
-      const kind = this.text(value, `the kind of ${name}`);
+      const kind = this.#text(value, `the kind of ${name}`);
       if (kind === undefined) return [];
       this.#checkKind(value.at, kind);
       return [{ path: name, kind }];
@@ -170,7 +192,7 @@ class PolicyParser extends OptionReader {
       const ofKinds = this.#entries(client.value, `the rights of ${client.name}`, MAX_KINDS);
       const rights = ofKinds.flatMap(({ at, name, value }) => {
         if (name !== OTHERS) this.#checkKind(at, name);
-        const right = this.word(value, `the right to ${name}`, RIGHTS);
+        const right = this.#word(value, `the right to ${name}`, RIGHTS);
         return right === undefined ? [] : [[name, right] as const];
       });
       return [client.name, Object.fromEntries(rights)] as const;
@@ -180,6 +202,99 @@ class PolicyParser extends OptionReader {
 
   #checkKind(at: number, kind: string): void {
     if (!this.#kindNames.includes(kind)) this.add(at, `the kind ${unknown(kind, this.#kindNames)}`);
+  }
+
+  /** The option as an entry of KindSettings; none after a mistake, and where the shape is one. */
+  #option({ at, name, value }: Entry, shape: Shape | undefined): [string, unknown][] {
+    const having = SHAPES.filter((one) => Object.hasOwn(OPTIONS[one], name));
+    if (having.length === 0) {
+      const options = (shape === undefined ? SHAPES : [shape]).map((one) => OPTIONS[one]);
+      const names = new Set(options.flatMap(Object.keys));
+      this.add(at, unknown(name, [...(shape === undefined ? [] : ['shape']), ...names]));
+    } else if (shape !== undefined && !having.includes(shape)) {
+      const belongs = having.join(', ');
+      this.add(at, `${name} is an option of the shape ${belongs}, not of ${shape}: leave it out`);
+    } else if (shape !== undefined) {
+      const read = this.#value(value, name, OPTIONS[shape][name as keyof typeof LIKE]!);
+      return read === undefined ? [] : [[name, read]];
+    }
+    return [];
+  }
+
+  #value(node: Node, named: string, option: OptionSchema): unknown {
+    if ('oneOf' in option) {
+      const shown = option.oneOf.map(({ properties }) => properties.show.const);
+      return this.#mask(node, shown);
+    }
+    if ('enum' in option) return this.#word(node, named, option.enum);
+    switch (option.type) {
+      case 'array':
+        return this.#words(node, named, option.items.enum);
+      case 'integer':
+        return this.#whole(node, named, option);
+      case 'boolean':
+        return typeof node.value === 'boolean'
+          ? node.value
+          : this.#refuse(node, named, 'true or false');
+      case 'string': {
+        const text = this.#text(node, named);
+        const isLike = text === undefined || new RegExp(option.pattern).test(text);
+        return isLike ? text : this.#refuse(node, named, LIKE[named as keyof typeof LIKE]);
+      }
+    }
+  }
+
+  #text(node: Node, named: string): string | undefined {
+    if (typeof node.value === 'string') return node.value;
+    const quoted = node.source ? `: write it in quotes: "${cut(node.source)}"` : '';
+    return this.#refuse(node, named, `text${quoted}`);
+  }
+
+  #word<T extends string>(node: Node, named: string, among: readonly T[]): T | undefined {
+    const { value } = node;
+    const found = among.find((one) => one === value);
+    if (found !== undefined) return found;
+    if (typeof value !== 'string') return this.#refuse(node, named, `one of ${among.join(', ')}`);
+    this.add(node.at, `${named}: ${unknown(value, among)}`);
+    return undefined;
+  }
+
+  #words(node: Node, named: string, among: readonly string[]): readonly string[] | undefined {
+    if (!node.items) return this.#refuse(node, named, `a list, such as [${among[0]}]`);
+    const words = node.items.flatMap((item) => this.#word(item, named, among) ?? []);
+    if (new Set(words).size === words.length) return words;
+    return this.#refuse(node, named, 'a list of different words');
+  }
+
+  #whole(node: Node, named: string, { minimum, maximum }: typeof MASK_END) {
+    const value = node.value as number;
+    if (Number.isInteger(value) && value >= minimum && value <= maximum) return value;
+    return this.#refuse(node, named, `a whole number, ${minimum} to ${maximum}`);
+  }
+
+  #mask(node: Node, among: readonly MaskSettings['show'][]): MaskSettings | undefined {
+    const entries = new Map(node.entries?.map((entry) => [entry.name, entry.value]));
+    const shown = entries.get('show');
+    const show = shown
+      ? this.#word(shown, 'show', among)
+      : this.#refuse(node, 'mask', `what it shows, such as { show: ${among.at(-1)} }`);
+    for (const { at, name } of node.entries ?? []) {
+      if (ENDS.includes(name) && show !== 'ends' && show !== undefined)
+        this.add(at, `${name} goes with show: ends only: leave it out`);
+      else if (![...ENDS, 'show'].includes(name)) this.add(at, unknown(name, ['show', ...ENDS]));
+    }
+    if (show !== 'ends') return show && { show };
+    const [first, last] = ENDS.map((name) => {
+      const end = entries.get(name);
+      return end === undefined ? 0 : this.#whole(end, name, MASK_END);
+    });
+    if (first === 0 && last === 0)
+      return this.#refuse(node, 'mask', 'an end that it shows: add first or last, a number');
+    return first === undefined || last === undefined ? undefined : { show, first, last };
+  }
+
+  #refuse(node: Node, named: string, must: string): undefined {
+    if (!node.isBad) this.add(node.at, `${named} must be ${must}`);
   }
 
   /** The entries of a map that is not empty; none after a mistake. */

@@ -9,8 +9,7 @@ import type { AppliedPolicy, PolicyStore, PolicyVersion, StoredPolicy } from '..
 import { commandDeadline } from '../timeouts.ts';
 import type { Durable, Token } from '../types.ts';
 import type { Vault } from '../vault/vault.ts';
-import { type Change, changesOf, kindInWords } from './changes.ts';
-import { canSee, consequencesOf } from './consequences.ts';
+import { type Change, canSee, changesOf, consequencesOf, kindInWords } from './changes.ts';
 import { type DeclaredPolicy, ELSEWHERE, kindsInUse, type Right, rightOf } from './policy.ts';
 import { policyOf, UnreadablePolicy } from './policy-follower.ts';
 

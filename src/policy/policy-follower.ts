@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { digestOf } from '../crypto/primitives.ts';
-import { OperatorError, Unavailable } from '../errors.ts';
+import { InternalError, OperatorError, Unavailable } from '../errors.ts';
 import { Refresher, whenItChanges } from '../refresher.ts';
 import {
   type PolicyHead,
@@ -10,17 +10,16 @@ import {
   type StoredPolicy,
   versionOf,
 } from '../store/policies.ts';
-import { leaseMs, STANDBY_TIMEOUT_MS } from '../timeouts.ts';
+import { leaseMs, STANDBY_TIMEOUT_MS, VAULT_TIMEOUT_MS } from '../timeouts.ts';
 import type { Durable } from '../types.ts';
 import { parsePolicy } from './parse.ts';
 import type { Policy } from './policy.ts';
+import { PolicyRules } from './rules.ts';
 
 /** The policy of the vault, for all code that serves requests. */
 export interface PolicySnapshot {
   /** undefined: no policy was applied, or `problem` says why it is not known. */
   readonly policy: Policy | undefined;
-  /** Whether tokens without the suffix of the vault were imported. Stays true. */
-  readonly hasBareTokens: boolean;
   /**
    * When standin.policies was last read (a time of leaseMs). -Infinity: it was not read yet, or
    * this program cannot read the newest document. Serve nothing with an old snapshot.
@@ -32,6 +31,8 @@ export interface PolicySnapshot {
 
 /** A request that uses an older policy could break the promise of 5 s. */
 export const POLICY_LEASE_MS = 5_000;
+/** Between reads of a database that refuses connections at once. */
+const PAUSE_MS = 50;
 /** An applied version becomes known after this time, plus one query. */
 const REFRESH_INTERVAL_MS = 2_000;
 const REFRESH_TIMEOUT_MS = 4_000;
@@ -94,7 +95,8 @@ const NO_POLICY: Known = { version: undefined, policy: undefined, problem: undef
 /**
  * Keeps the policy of this process equal to the newest durable version in standin.policies, which
  * commands on other machines add. After a failed read, the process keeps the policy that it has,
- * and `asOfMs` stays.
+ * and `asOfMs` stays. Gives requests the policy in force, and none that is older than
+ * POLICY_LEASE_MS.
  */
 export class PolicyFollower {
   readonly #store: PolicyStore;
@@ -104,17 +106,14 @@ export class PolicyFollower {
     intervalMs: REFRESH_INTERVAL_MS,
     nowMs: leaseMs,
   });
-  readonly #listeners: ((snapshot: PolicySnapshot) => void)[] = [];
+  #onPolicy: (policy: Policy) => void = () => {};
+  #rules = new PolicyRules(undefined);
   #known: Known | undefined;
   /** The latest document that was read, or still is: it may take longer than one refresh. */
   #reading: { readonly of: StoredPolicy; readonly known: Promise<Known> } | undefined;
+  /** Whether tokens without the suffix of the vault were imported. Stays true. */
   #hasBareTokens = false;
-  #latest: PolicySnapshot = {
-    policy: undefined,
-    hasBareTokens: false,
-    asOfMs: -Infinity,
-    problem: undefined,
-  };
+  #latest: PolicySnapshot = { policy: undefined, asOfMs: -Infinity, problem: undefined };
 
   /**
    * @param store on a pool that housekeeping never uses
@@ -134,13 +133,12 @@ export class PolicyFollower {
     return this.#latest;
   }
 
-  /** Called after every read. */
-  subscribe(listener: (snapshot: PolicySnapshot) => void): void {
-    this.#listeners.push(listener);
-  }
-
-  /** Reads the policy once, then every 2 s. Never fails. */
-  start(): Promise<void> {
+  /**
+   * Reads the policy once, then every 2 s. Never fails.
+   * @param onPolicy called before the first request with a newer policy
+   */
+  start(onPolicy: (policy: Policy) => void = () => {}): Promise<void> {
+    this.#onPolicy = onPolicy;
     return this.#refresher.start();
   }
 
@@ -148,7 +146,30 @@ export class PolicyFollower {
     this.#refresher.stop();
   }
 
-  /** Resolves when all listeners have the result of a read after this call. Never fails. */
+  /**
+   * Synchronous when the policy was read lately. A process that stood still reads it again.
+   * @throws InternalError database_unavailable or policy_unreadable
+   */
+  current(): PolicyRules | Promise<PolicyRules> {
+    return this.#isFresh() ? this.#rules : this.#renewed();
+  }
+
+  async #renewed(): Promise<PolicyRules> {
+    const untilMs = leaseMs() + VAULT_TIMEOUT_MS;
+    for (; leaseMs() < untilMs; await sleep(PAUSE_MS)) {
+      const { problem } = await this.refresh();
+      if (this.#isFresh()) return this.#rules;
+      if (problem instanceof UnreadablePolicy)
+        throw new InternalError('policy_unreadable', { cause: problem });
+    }
+    throw new InternalError('database_unavailable', { cause: this.#latest.problem });
+  }
+
+  #isFresh(): boolean {
+    return leaseMs() - this.#latest.asOfMs < POLICY_LEASE_MS;
+  }
+
+  /** Resolves to the result of a read after this call. Never fails. */
   async refresh(): Promise<PolicySnapshot> {
     await this.#refresher.refresh();
     return this.#latest;
@@ -240,15 +261,20 @@ export class PolicyFollower {
     if (known === undefined) this.#latest = { ...this.#latest, problem };
     else {
       this.#known = known;
-      this.#latest = {
-        policy: known.policy,
-        hasBareTokens: this.#hasBareTokens,
-        asOfMs: known.problem === undefined ? asOfMs : -Infinity,
-        problem,
-      };
+      const isReadable = known.problem === undefined;
+      this.#latest = { policy: known.policy, asOfMs: isReadable ? asOfMs : -Infinity, problem };
+      if (isReadable) this.#takePolicy(known.policy);
     }
-    for (const listener of this.#listeners) listener(this.#latest);
     this.#notify(problem);
+  }
+
+  #takePolicy(policy: Policy | undefined): void {
+    const { version, tag, hasBareTokens } = this.#rules;
+    // The tag, too: a failover can give the number to another document, or leave no policy.
+    const isNew = policy?.tag !== tag || (policy?.version ?? 0) !== version;
+    if (isNew && policy !== undefined) this.#onPolicy(policy);
+    if (isNew || (this.#hasBareTokens && !hasBareTokens))
+      this.#rules = new PolicyRules(policy, this.#hasBareTokens);
   }
 }
 

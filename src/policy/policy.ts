@@ -49,17 +49,18 @@ export type DeclaredPolicy = Omit<Policy, 'version' | 'tag'>;
 /** All other clients, and all other kinds. */
 export const OTHERS = '*';
 
+type Rules = Pick<Policy, 'rights'>;
 type Named = { readonly client_id: string; readonly name: string };
 
 /** The line that counts for a client: that of its id comes first. null: it sees everything. */
-export function entryOf(rights: Policy['rights'], { client_id: clientId, name }: Named) {
+export function entryOf({ rights }: Rules, { client_id: clientId, name }: Named) {
   if (rights === undefined) return null;
   if (Object.hasOwn(rights, clientId)) return clientId;
   return Object.hasOwn(rights, name) ? name : OTHERS;
 }
 
 /** @param line from `entryOf` */
-export function rightIn(rights: Policy['rights'], line: string | null, kind: string): Right {
+export function rightIn({ rights }: Rules, line: string | null, kind: string): Right {
   if (line === null) return 'full';
   const ofKinds = rights !== undefined && Object.hasOwn(rights, line) ? rights[line]! : {};
   if (Object.hasOwn(ofKinds, kind)) return ofKinds[kind]!;
@@ -67,14 +68,14 @@ export function rightIn(rights: Policy['rights'], line: string | null, kind: str
 }
 
 /** Whether a client sees every value, whatever its kind. */
-export function seesAll(rights: Policy['rights'], line: string | null): boolean {
-  if (rightIn(rights, line, OTHERS) !== 'full') return false;
+export function seesAll({ rights }: Rules, line: string | null): boolean {
+  if (rightIn({ rights }, line, OTHERS) !== 'full') return false;
   return line === null || Object.values(rights![line]!).every((right) => right === 'full');
 }
 
 /** What a client sees of the values of a kind. */
-export function rightOf({ rights }: Pick<Policy, 'rights'>, client: Named, kind: string): Right {
-  return rightIn(rights, entryOf(rights, client), kind);
+export function rightOf(rules: Rules, client: Named, kind: string): Right {
+  return rightIn(rules, entryOf(rules, client), kind);
 }
 
 /** The kinds that new tokens have, and `text`, which all tokens from before have. */

@@ -1,21 +1,11 @@
 import { addPath, newTree, type PathNode } from '#paths';
 import type { Client, TokenOptions } from '../client-settings.ts';
-import { defaultKind, type Kind, kindOf } from '../shape/kind.ts';
-import type { KindSettings } from '../shape/kind-settings.ts';
-import { DEFAULT_KIND } from '../types.ts';
+import { type Kind, kindOf } from '../shape/kind.ts';
+import { defaultKind } from '../shape/kind-settings.ts';
+import { HIDDEN } from '../shape/mask.ts';
+import { DEFAULT_KIND, DEFAULT_SPACE } from '../types.ts';
 import { NearNames } from './near-names.ts';
-import {
-  type Elsewhere,
-  entryOf,
-  type Policy,
-  type PolicyField,
-  type Right,
-  rightIn,
-  seesAll,
-} from './policy.ts';
-
-/** What a mask shows of a kind that the policy does not have any more. */
-const HIDDEN = '****';
+import { type Elsewhere, entryOf, type Policy, type PolicyField, seesAll } from './policy.ts';
 
 export type { Kind, PathNode };
 
@@ -34,6 +24,8 @@ export class PolicyRules {
   readonly fields: readonly PolicyField[];
   /** See Policy. */
   readonly elsewhere: Elsewhere;
+  /** See Policy. */
+  readonly rights: Policy['rights'];
   /** The paths of its fields; undefined: it names none. */
   readonly tree: PathNode | undefined;
   readonly nearNames = new NearNames();
@@ -43,9 +35,8 @@ export class PolicyRules {
   readonly hasBareTokens: boolean;
   /** In an order that is the same wherever the policy is. */
   readonly kinds: readonly Kind[];
+  readonly byName: ReadonlyMap<string, Kind>;
   readonly #byPath = new Map<string, Kind>();
-  readonly #byName: ReadonlyMap<string, Kind>;
-  readonly #rights: Policy['rights'];
 
   /** @param hasImports whether tokens without the suffix were imported */
   constructor(policy: Policy | undefined, hasImports = false) {
@@ -53,10 +44,10 @@ export class PolicyRules {
     this.tag = policy?.tag;
     this.fields = policy?.fields ?? [];
     this.elsewhere = policy?.elsewhere ?? 'tokenize';
-    this.#rights = policy?.rights;
+    this.rights = policy?.rights;
     const kinds = policy?.kinds ?? [defaultKind(DEFAULT_KIND, DEFAULT_KIND)];
     this.kinds = kinds.map(kindOf);
-    this.#byName = new Map(this.kinds.map((kind) => [kind.settings.name, kind]));
+    this.byName = new Map(this.kinds.map((kind) => [kind.settings.name, kind]));
     this.hasBareTokens = hasImports || kinds.some(({ suffix }) => !suffix);
     this.textKinds = this.kinds.filter(
       ({ settings: { shape, suffix } }) => shape === 'word' && suffix,
@@ -75,25 +66,11 @@ export class PolicyRules {
     return this.#byPath.get(path)!;
   }
 
-  has(kind: string): boolean {
-    return this.#byName.has(kind);
-  }
-
   /** @throws RangeError for a kind that the policy does not have */
   kind(name: string): Kind {
-    const kind = this.#byName.get(name);
+    const kind = this.byName.get(name);
     if (kind === undefined) throw new RangeError(`the policy has no kind ${name}`);
     return kind;
-  }
-
-  /** undefined: the policy does not have the kind. */
-  settingsOf(kind: string): KindSettings | undefined {
-    return this.#byName.get(kind)?.settings;
-  }
-
-  /** All kinds whose tokens can be found by value. */
-  get deterministicKinds(): readonly Kind[] {
-    return this.kinds.filter(({ settings }) => settings.tokens !== 'random');
   }
 
   /** How tokens of this kind are made for a client. */
@@ -104,22 +81,35 @@ export class PolicyRules {
     };
   }
 
-  /** See `entryOf` of policy.ts. */
-  entryOf(client: Client): string | null {
-    return entryOf(this.#rights, client);
-  }
-
-  /** @param line from `entryOf` */
-  right(line: string | null, kind: string): Right {
-    return rightIn(this.#rights, line, kind);
-  }
-
-  /** @param line from `entryOf` */
-  seesAll(line: string | null): boolean {
-    return seesAll(this.#rights, line);
-  }
-
   mask(kind: string, value: string): string {
-    return this.#byName.get(kind)?.mask(value) ?? HIDDEN;
+    return this.byName.get(kind)?.mask(value) ?? HIDDEN;
+  }
+}
+
+/** How a caller sees the vault: by a policy, and in a space. */
+export class Viewer {
+  readonly rules: PolicyRules;
+  /** The line of the client in the rights of the policy; null: it sees everything. */
+  readonly entry: string | null;
+  /** '': the default space. */
+  readonly space: string;
+
+  constructor(rules: PolicyRules, line: string | null, space: string) {
+    this.rules = rules;
+    this.entry = line;
+    this.space = space;
+  }
+
+  static of(rules: PolicyRules, client: Client): Viewer {
+    return new Viewer(rules, entryOf(rules, client), client.space);
+  }
+
+  /** Whether there is one kind, one space and one right. */
+  get isPlain(): boolean {
+    return this.rules.tag === undefined && this.space === DEFAULT_SPACE;
+  }
+
+  get seesAll(): boolean {
+    return seesAll(this.rules, this.entry);
   }
 }

@@ -20,7 +20,6 @@ import { type Log, problemFields } from '../observe/log.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import { RecentRequests } from '../observe/recent-requests.ts';
 import { PolicyFollower, PolicyNotDurable } from '../policy/policy-follower.ts';
-import { PolicyGate } from '../policy/policy-gate.ts';
 import { readOffThread } from '../policy/policy-work.ts';
 import type { ServerContext } from '../public/context.ts';
 import { createHttpServer } from '../public/server.ts';
@@ -247,14 +246,14 @@ async function createContext(
     keysWanted: () => void keys.refresh(),
   });
   keys.subscribe((snapshot) => vaultClient.renew(snapshot));
-  await policies.start();
+  await policies.start((policy) => vaultClient.renew({ policy }));
   return {
     interfaceVersion: config.INTERFACE_VERSION,
     bodyLimit: config.BODY_LIMIT,
     valuesLimit: config.VALUES_LIMIT,
     authenticator,
     vault: vaultClient,
-    policies: new PolicyGate(policies, (policy) => vaultClient.renew({ policy })),
+    policies,
     tokenSuffix: config.TOKEN_SUFFIX,
     limits: openClientLimits(options, buckets),
     budget,

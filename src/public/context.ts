@@ -5,7 +5,7 @@ import type { ClientLimits } from '../limits/client-limits.ts';
 import type { Log } from '../observe/log.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import type { RecentRequests } from '../observe/recent-requests.ts';
-import type { PolicyGate } from '../policy/policy-gate.ts';
+import type { PolicyFollower } from '../policy/policy-follower.ts';
 import type { Health } from '../tokens/health.ts';
 import type { VaultClient } from '../tokens/threads/vault-client.ts';
 import type { TlsPem } from '../types.ts';
@@ -30,7 +30,7 @@ export interface ServerContext {
   readonly limits: ClientLimits;
   readonly budget: ByteBudget;
   readonly vault: VaultClient;
-  readonly policies: PolicyGate;
+  readonly policies: PolicyFollower;
   readonly health: Health;
   readonly metrics: Metrics;
   readonly log: Log;

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { CallerError } from '../errors.ts';
 import type { ClientLimits } from '../limits/client-limits.ts';
-import type { Viewer } from '../policy/viewer.ts';
+import type { Viewer } from '../policy/rules.ts';
 import {
   type FoundValue,
   type KindValue,

@@ -7,7 +7,7 @@ import { CallerError } from '../errors.ts';
 import type { Reservation } from '../limits/byte-budget.ts';
 import type { ClientOperation } from '../limits/client-limits.ts';
 import type { KindCounts } from '../observe/metrics.ts';
-import type { Viewer } from '../policy/viewer.ts';
+import type { Viewer } from '../policy/rules.ts';
 import type { ServerContext } from './context.ts';
 import { type Correlation, correlationOf, isSampled } from './correlation.ts';
 import { routeOf } from './routes.ts';

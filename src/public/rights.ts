@@ -5,6 +5,7 @@ import type { Seen } from '../audit/audit-log.ts';
 import { CallerError } from '../errors.ts';
 import { afterwards } from '../limits/buckets.ts';
 import { isAllowed } from '../limits/client-limits.ts';
+import { entryOf, rightIn } from '../policy/policy.ts';
 import type { PolicyRules } from '../policy/rules.ts';
 import type { Exchange, Shown } from './exchange.ts';
 import { MESSAGES } from './schema.ts';
@@ -62,15 +63,18 @@ export function judgedRules(exchange: Exchange): PolicyRules | Promise<PolicyRul
 }
 
 function seesTheSame({ caller }: Exchange, { viewer, kinds }: Shown, rules: PolicyRules): boolean {
-  const line = rules.entryOf(caller!.client);
+  const line = entryOf(rules, caller!.client);
   const before = viewer.rules;
   if (line === null || (rules === before && line === viewer.entry)) return true;
   if (kinds === undefined) return false;
   return [...kinds.keys()].every((kind) => {
-    const right = rules.right(line, kind);
+    const right = rightIn(rules, line, kind);
     if (right !== 'masked') return right === 'full';
-    const isMasked = before.right(viewer.entry, kind) === 'masked';
-    return isMasked && isDeepStrictEqual(before.settingsOf(kind), rules.settingsOf(kind));
+    const isMasked = rightIn(before, viewer.entry, kind) === 'masked';
+    return (
+      isMasked &&
+      isDeepStrictEqual(before.byName.get(kind)?.settings, rules.byName.get(kind)?.settings)
+    );
   });
 }
 
@@ -93,7 +97,7 @@ export function seenOf(shown: Shown | undefined): Seen | undefined {
   const { viewer, kinds = [], hidden = [] } = shown;
   const { rules, entry: line } = viewer;
   const seen: Seen = {};
-  for (const [kind, count] of kinds) seen[kind] = { [rules.right(line, kind)]: count };
+  for (const [kind, count] of kinds) seen[kind] = { [rightIn(rules, line, kind)]: count };
   for (const [kind, count] of hidden) seen[kind] = { ...seen[kind], none: count };
   return Object.keys(seen).length > 0 ? seen : undefined;
 }

@@ -117,7 +117,7 @@ class TokensOfRecords {
     const token = imported ?? found?.drawn.token ?? null;
     if (token === null || isRandom) return { token, use: 'detokenize' };
     // A vault whose policy has the kind can give the token.
-    if (!this.#kinds.newest.has(name)) return { token, use: 'both' };
+    if (!this.#kinds.newest.byName.has(name)) return { token, use: 'both' };
     const now = this.#kindNow(content);
     if (now === undefined) return { token, use: 'detokenize' };
     const isSure = now === found?.kind || now.settings.tokens === 'random';

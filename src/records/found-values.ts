@@ -1,14 +1,13 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { PolicyGate } from '../policy/policy-gate.ts';
-import type { Kind } from '../policy/rules.ts';
-import { Viewer } from '../policy/viewer.ts';
+import type { PolicyFollower } from '../policy/policy-follower.ts';
+import { type Kind, Viewer } from '../policy/rules.ts';
 import type { VaultClient } from '../tokens/threads/vault-client.ts';
 import { DEFAULT_SPACE, type Token, type Value } from '../types.ts';
 
 /** What the look-up of values needs. */
 export interface ValueFinder {
   readonly vault: VaultClient;
-  readonly policies: PolicyGate;
+  readonly policies: Pick<PolicyFollower, 'current'>;
 }
 
 /** A token that a value has, and the kind under which it has it. */
@@ -42,8 +41,9 @@ export async function findTokens(
   { kind: asked, space = DEFAULT_SPACE }: { readonly kind?: string; readonly space?: string },
 ): Promise<readonly (readonly FoundToken[])[]> {
   const rules = await policies.current();
-  const kinds = rules.deterministicKinds.filter(
-    ({ settings }) => asked === undefined || settings.name === asked,
+  const kinds = rules.kinds.filter(
+    ({ settings: { name, tokens } }) =>
+      tokens !== 'random' && (asked === undefined || name === asked),
   );
   if (kinds.length === 0)
     throw new NoSuchValue(`must be a kind of the policy whose tokens are not random`);

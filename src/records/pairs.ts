@@ -77,9 +77,9 @@ export function draftOf(pair: Pair, terms: PairTerms, nowMs: number): PairDraft 
     );
   if (space !== DEFAULT_SPACE && !isScopeName(space))
     return refusal('space', `is not the name of a space, ${SCOPE_NAMES}`);
-  if (!terms.rules.has(name))
+  const rule = terms.rules.byName.get(name);
+  if (rule === undefined)
     return refusal('kind', 'is not in the policy: apply a policy that has this kind');
-  const rule = terms.rules.kind(name);
   // What tokenize never gives may be older than what the kind accepts and spells now.
   const isKept = pair.use === 'detokenize';
   const accepted = isKept ? { value: pair.value as Value } : rule.accept(pair.value);

@@ -1,29 +1,157 @@
-import { isReal, type Layout, notationOf, type TimeNotation } from './date-notation.ts';
 import type { KindSettings } from './kind-settings.ts';
 import type { ByteBlocks, Form } from './token.ts';
 
-/** The numbers that a part of a date may be, and how many digits it has at least. */
-interface DatePart {
-  readonly low: number;
-  readonly count: number;
-  readonly width: number;
-}
-
-/** How the dates of a layout are drawn. */
-interface LayoutPlan {
-  readonly layout: Layout;
-  /** Why the kind refuses them. */
-  readonly reason: string | undefined;
-  readonly parts: readonly DatePart[];
-  readonly keptPlace: number | undefined;
-  readonly letters: number;
-}
-
-interface DatePlan {
-  readonly layoutPlan: LayoutPlan;
+/** Places of year, month and day among the three parts of a date. */
+interface DateOrder {
   readonly year: number;
-  readonly time: TimeNotation | undefined;
+  readonly month: number;
+  readonly day: number;
 }
+
+/** How the three parts of a date are written. Shared by all dates that are written so. */
+interface Layout {
+  readonly separator: string;
+  /** Digits of each part. */
+  readonly widths: readonly number[];
+  /** All orders in which the parts are a real date. At least one. */
+  readonly orders: readonly DateOrder[];
+  /** undefined: the orders do not agree where the year is. */
+  readonly yearPlace: number | undefined;
+}
+
+const YEAR_FIRST: DateOrder = { year: 0, month: 1, day: 2 };
+const ORDERS: readonly DateOrder[] = [
+  YEAR_FIRST,
+  { year: 2, month: 1, day: 0 },
+  { year: 2, month: 0, day: 1 },
+];
+/** Bits of a set of orders. */
+const ONLY_YEAR_FIRST = 0b001;
+const ONLY_YEAR_LAST = 0b110;
+const ANY = 0b111;
+
+const SEPARATORS = ['', '-', '/', '.'];
+const ZERO = 0x30;
+const JOINED_DIGITS = 8;
+const SECONDS = /(:[0-5]\d(?:([.,])(\d{1,9}))?)?/.source;
+const ZONE = /(Z|[+-](?:0\d|1[0-4])(?::?[0-5]\d)?)?/.source;
+const TIME = new RegExp(`^([T ])(?:[01]\\d|2[0-3]):[0-5]\\d${SECONDS}${ZONE}$`);
+const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+
+/** The date that is read or drawn, part by part. All calls share it: they are synchronous. */
+const numbers = [0, 0, 0];
+const widths = [0, 0, 0];
+let separator = 0;
+
+/** All layouts that were met: at most some hundred. */
+const layouts = new Map<number, Layout>();
+
+/** How a date is written; undefined: the text is not a real date. */
+export function notationOf(text: string) {
+  const end = readParts(text);
+  if (end === undefined) return undefined;
+  const orders = separator === 0 ? joinedOrders() : fittingOrders(ANY);
+  if (orders === 0) return undefined;
+  const layout = layoutOf(orders);
+  const year = layout.yearPlace === undefined ? Number.NaN : numbers[layout.yearPlace]!;
+  if (end === text.length) return { layout, year, time: undefined };
+  const time = timeNotation(text.slice(end));
+  return time === undefined ? undefined : { layout, year, time };
+}
+
+/** Whether numbers are a date of the calendar. A two-digit year is one from 2000 to 2099. */
+function isReal({ year, month, day }: DateOrder, date: readonly number[]): boolean {
+  const y = date[year]!;
+  const m = date[month]!;
+  const d = date[day]!;
+  if (m < 1 || m > 12 || d < 1) return false;
+  const isLeap = y % 4 === 0 && (y < 100 || y % 100 !== 0 || y % 400 === 0);
+  return d <= DAYS[m - 1]! + (m === 2 && isLeap ? 1 : 0);
+}
+
+/** Reads three numbers with one separator, or eight digits. Returns where they end. */
+function readParts(text: string): number | undefined {
+  let part = 0;
+  separator = 0;
+  numbers[0] = widths[0] = 0;
+  for (let i = 0; i < text.length; i++) {
+    const digit = text.charCodeAt(i) - ZERO;
+    if (digit >= 0 && digit <= 9) {
+      numbers[part] = numbers[part]! * 10 + digit;
+      if (++widths[part]! > JOINED_DIGITS) return undefined;
+      continue;
+    }
+    const found = part === 2 ? 0 : SEPARATORS.indexOf(text.charAt(i), 1);
+    if (found < 1) return isWhole(part) ? i : undefined;
+    if (part === 1 && found !== separator) return undefined;
+    separator = found;
+    numbers[++part] = widths[part] = 0;
+  }
+  return isWhole(part) ? text.length : undefined;
+}
+
+/** Whether what was read has three parts, or eight digits in a row. */
+function isWhole(part: number): boolean {
+  return part === 0 ? widths[0] === JOINED_DIGITS : part === 2 && widths[1]! * widths[2]! > 0;
+}
+
+/** Nearly no date of our days can be read in two ways. The first is that of ISO 8601. */
+function joinedOrders(): number {
+  const date = numbers[0]!;
+  setParts(Math.floor(date / 10_000), Math.floor(date / 100) % 100, date % 100);
+  widths.splice(0, 3, 4, 2, 2);
+  const yearFirst = fittingOrders(ONLY_YEAR_FIRST);
+  if (yearFirst !== 0) return yearFirst;
+  setParts(Math.floor(date / 1_000_000), Math.floor(date / 10_000) % 100, date % 10_000);
+  widths.splice(0, 3, 2, 2, 4);
+  return fittingOrders(ONLY_YEAR_LAST);
+}
+
+function setParts(...parts: readonly [number, number, number]): void {
+  numbers.splice(0, 3, ...parts);
+}
+
+function fittingOrders(among: number): number {
+  let fitting = 0;
+  for (let i = 0; i < ORDERS.length; i++) {
+    if ((among & (1 << i)) !== 0 && fits(ORDERS[i]!)) fitting |= 1 << i;
+  }
+  return fitting;
+}
+
+/** Years of two digits, or of four from 1000 on. */
+function fits(order: DateOrder): boolean {
+  const { year, month, day } = order;
+  const isYear = widths[year] === 2 || (widths[year] === 4 && numbers[year]! >= 1000);
+  return isYear && widths[month]! <= 2 && widths[day]! <= 2 && isReal(order, numbers);
+}
+
+function layoutOf(fitting: number): Layout {
+  const [a, b, c] = widths as [number, number, number];
+  const key = ((((separator << 3) + fitting) * 5 + a) * 5 + b) * 5 + c;
+  const known = layouts.get(key);
+  if (known !== undefined) return known;
+  const orders = ORDERS.filter((_, i) => (fitting & (1 << i)) !== 0);
+  const { year } = orders[0]!;
+  const yearPlace = orders.every((order) => order.year === year) ? year : undefined;
+  const layout = { separator: SEPARATORS[separator]!, widths: [a, b, c], orders, yearPlace };
+  layouts.set(key, layout);
+  return layout;
+}
+
+/** How the time after a date is written: `T10:20:30.123Z`. */
+function timeNotation(text: string) {
+  const match = TIME.exec(text);
+  if (match === null) return undefined;
+  const [, joint, seconds, point = '', decimals = '', zone = ''] = match;
+  const hasSeconds = seconds !== undefined;
+  return { joint: joint!, hasSeconds, point, decimals: decimals.length, zone };
+}
+
+interface DatePlan extends Pick<Notation, 'year' | 'time'> {
+  readonly layoutPlan: ReturnType<typeof planOf>;
+}
+type Notation = NonNullable<ReturnType<typeof notationOf>>;
 
 /** Letters that make 10^6 stems of the days of one year, and of a hundred years. */
 const LETTERS_OF_KEPT_YEAR = 3;
@@ -32,15 +160,12 @@ const NO_DATE = { reason: 'is not a real date like 1985-04-12, 12.04.1985 or 4/1
 /** `00` to `99`. */
 const TWO_DIGITS = Array.from({ length: 100 }, (_, n) => String(n).padStart(2, '0'));
 
-/** The date that is drawn. All draws share it, because they are synchronous. */
-const numbers = [0, 0, 0];
-
 /**
  * Real dates of the years 1000 to 9999, written as the value is. If the value can be read in two
  * orders, so can the token. Draws the time too, and keeps its zone. Stems grow by letters.
  */
 export function dateForm(settings: KindSettings): Form<DatePlan> {
-  const plans = new Map<Layout, LayoutPlan>();
+  const plans = new Map<Layout, ReturnType<typeof planOf>>();
   return {
     plan(value) {
       const notation = notationOf(value);
@@ -61,7 +186,8 @@ export function dateForm(settings: KindSettings): Form<DatePlan> {
   };
 }
 
-function planOf(layout: Layout, { keep, suffix }: KindSettings): LayoutPlan {
+/** How the dates of a layout are drawn. */
+function planOf(layout: Layout, { keep, suffix }: KindSettings) {
   const { widths, yearPlace } = layout;
   const keepsYear = keep === 'year';
   const isShortYear = widths.every((width) => width <= 2);
@@ -69,6 +195,7 @@ function planOf(layout: Layout, { keep, suffix }: KindSettings): LayoutPlan {
   const lettersOfYear = isShortYear ? LETTERS_OF_SHORT_YEAR : 0;
   return {
     layout,
+    /** Why the kind refuses them. */
     reason:
       keepsYear && yearPlace === undefined
         ? 'has a year to keep that could be its month or day'
@@ -81,8 +208,8 @@ function planOf(layout: Layout, { keep, suffix }: KindSettings): LayoutPlan {
   };
 }
 
-/** The numbers that the part may be in every order. */
-function drawnPart({ widths, orders }: Layout, place: number, isPadded: boolean): DatePart {
+/** The numbers that the part may be in every order, and how many digits it has at least. */
+function drawnPart({ widths, orders }: Layout, place: number, isPadded: boolean) {
   let low = 0;
   let high = 9999;
   let width = isPadded ? 2 : 1;
@@ -100,7 +227,11 @@ function drawnPart({ widths, orders }: Layout, place: number, isPadded: boolean)
 }
 
 /** Draws the parts as they are written, until they are a real date in every order of the value. */
-function drawnDate({ layout, parts, keptPlace }: LayoutPlan, year: number, bytes: ByteStream) {
+function drawnDate(
+  { layout, parts, keptPlace }: DatePlan['layoutPlan'],
+  year: number,
+  bytes: ByteStream,
+) {
   const { orders, separator, yearPlace } = layout;
   const isReadByIso = separator === '' && yearPlace === 2;
   for (;;) {
@@ -116,7 +247,7 @@ function drawnDate({ layout, parts, keptPlace }: LayoutPlan, year: number, bytes
   }
 }
 
-function drawnTime(time: TimeNotation, bytes: ByteStream): string {
+function drawnTime(time: NonNullable<Notation['time']>, bytes: ByteStream): string {
   let text = `${time.joint}${TWO_DIGITS[bytes.below(24)]}:${TWO_DIGITS[bytes.below(60)]}`;
   if (time.hasSeconds) text += `:${TWO_DIGITS[bytes.below(60)]}${time.point}`;
   for (let i = 0; i < time.decimals; i++) text += bytes.below(10);

@@ -1,19 +1,20 @@
-import type { Value } from '../types.ts';
+import type { Token, Value } from '../types.ts';
+import { looksLikeCard } from './card.ts';
 import { dateForm } from './date.ts';
 import { digitsForm } from './digits.ts';
-import { emailForm } from './email.ts';
-import type { KindSettings, MaskSettings, Shape } from './kind-settings.ts';
+import { defaultKind, type KindSettings } from './kind-settings.ts';
 import { maskOf } from './mask.ts';
 import { normalizerOf } from './normalize.ts';
-import { grow, olderShapeOf, SHAPED_CHARACTERS, shapeOf } from './shape.ts';
+import { emailShape, grow, olderShapeOf, SHAPED_CHARACTERS, shapeOf } from './shape.ts';
 import {
   type ByteBlocks,
+  DRAWS_A_LENGTH,
   type DrawBits,
   type Drawn,
   drawStem,
   type Form,
-  firstAcceptable,
   isRefusal,
+  MAX_DRAWS,
   type Refusal,
 } from './token.ts';
 
@@ -25,7 +26,9 @@ export interface Kind {
   /** The uniform value (normalized), or why the kind refuses the text. */
   accept(text: string): { readonly value: Value } | Refusal;
   /**
-   * The first acceptable token from draw `from` on; undefined when no draw is left.
+   * The first acceptable token from draw `from` on; undefined when no draw is left. Skips a draw
+   * whose stem or token is the value itself, or whose token looks like a card number. Stems grow by
+   * one character each DRAWS_A_LENGTH draws.
    * @param value as `accept` returned it
    * @throws RangeError for a value that the kind refuses
    */
@@ -57,43 +60,18 @@ function compiled(settings: KindSettings, form: Form<unknown>): Kind {
     drawToken(value, suffix, draws, from) {
       const plan = form.plan(value);
       if (isRefusal(plan)) throw new RangeError(`a value ${plan.reason}`);
-      const terms = { ending: settings.suffix ? `_${suffix}` : '', grows, mayBeCard };
-      return firstAcceptable(value, terms, draws, from, (extra, blocks) =>
-        form.stem(plan, extra, blocks),
-      );
+      const ending = settings.suffix ? `_${suffix}` : '';
+      for (let draw = from; draw < MAX_DRAWS; draw++) {
+        const extra = grows ? Math.floor(draw / DRAWS_A_LENGTH) : 0;
+        const stem = form.stem(plan, extra, (block) => draws(draw, block));
+        const token = (stem + ending) as Token;
+        const isValue = stem === value || token === (value as string);
+        if (!isValue && (mayBeCard || !looksLikeCard(token))) return { token, draw };
+      }
+      return undefined;
     },
   };
 }
-
-/** The settings of a kind that only has a name and a shape. */
-export function defaultKind(name: string, shape: Shape): KindSettings {
-  return {
-    name,
-    shape,
-    keep: 'nothing',
-    keep_first: 0,
-    keep_last: 0,
-    begins_with: '',
-    check_digits: 'none',
-    length: 10,
-    suffix: true,
-    normalize: [],
-    country: null,
-    tokens: null,
-    time_to_live_s: null,
-    mask: DEFAULT_MASKS[shape],
-  };
-}
-
-const NOTHING: MaskSettings = { show: 'nothing' };
-const DEFAULT_MASKS: Readonly<Record<Shape, MaskSettings>> = {
-  text: NOTHING,
-  email: { show: 'domain' },
-  digits: { show: 'ends', first: 0, last: 4 },
-  date: { show: 'year' },
-  uuid: NOTHING,
-  word: NOTHING,
-};
 
 function formOf(settings: KindSettings): Form<unknown> {
   switch (settings.shape) {
@@ -118,6 +96,9 @@ const TEXT: Form<string> = {
   stem: (shape, extra, blocks) => drawStem(grow(shape, extra), blocks),
 };
 
+/** As `Kind.drawToken`, without a policy. */
+export const { drawToken } = kindOf(defaultKind('text', 'text'));
+
 /** Draws the tokens that older programs gave to texts: see `olderShapeOf`. */
 export const OLDER_TEXT = compiled(defaultKind('text', 'text'), { ...TEXT, plan: olderShapeOf });
 
@@ -132,6 +113,45 @@ function exactText(name: string): Form<string> {
       return { reason: `has too few letters and digits for kind ${name}: 5 must be free` };
     },
     stem: TEXT.stem,
+  };
+}
+
+/** 26^5 stems are more than MIN_STEMS, 26^4 are fewer. */
+const MIN_LETTERS = 5;
+const PRINTABLE = /^[!-~]+$/;
+
+interface EmailPlan {
+  /** The shape of what is drawn. */
+  readonly drawn: string;
+  /** Follows what is drawn. */
+  readonly kept: string;
+}
+
+/**
+ * E-mail addresses: one `@`, a dot in the domain, no space. Draws a letter for each character but
+ * `@`, the last dot, and the part of the domain that is kept. Stems grow before the `@`.
+ */
+function emailForm({ name, keep, suffix }: KindSettings): Form<EmailPlan> {
+  // The character before the kept part.
+  const lastDrawn = keep === 'domain' ? '@' : '.';
+  return {
+    plan(value) {
+      const shape = value.length > SHAPED_CHARACTERS ? undefined : emailShape(value);
+      if (shape === undefined)
+        return { reason: `is not an e-mail address of at most ${SHAPED_CHARACTERS} characters` };
+      const kept = keep === 'nothing' ? '' : value.slice(value.lastIndexOf(lastDrawn) + 1);
+      if (kept !== '' && !PRINTABLE.test(kept))
+        return { reason: 'has a domain to keep that is not ASCII: write it in Punycode (xn--...)' };
+      if (looksLikeCard(kept))
+        return { reason: 'has a domain to keep that looks like a card number' };
+      const end = keep === 'nothing' ? shape.length : shape.lastIndexOf(lastDrawn) + 1;
+      const drawn = shape.slice(0, end);
+      const missing = MIN_LETTERS - (drawn.length - (keep === 'domain' ? 1 : 2));
+      if (missing <= 0) return { drawn, kept };
+      if (suffix) return { drawn: 'a'.repeat(missing) + drawn, kept };
+      return { reason: `has too few characters for kind ${name}: ${MIN_LETTERS} must be free` };
+    },
+    stem: ({ drawn, kept }, extra, blocks) => drawStem('a'.repeat(extra) + drawn, blocks) + kept,
   };
 }
 

@@ -1,8 +1,9 @@
-import { notationOf } from './date-notation.ts';
+import { notationOf } from './date.ts';
 import type { KindSettings } from './kind-settings.ts';
 import { emailShape, firstCharacters, SHAPED_CHARACTERS } from './shape.ts';
 
-const HIDDEN = '****';
+/** Also of a kind that the policy does not have any more. */
+export const HIDDEN = '****';
 const PUNCTUATION = /[^0-9A-Za-z]+/g;
 /** Begins with a letter or digit, and has one more. */
 const TWO_OR_MORE = /^[\p{L}\p{N}].*[\p{L}\p{N}]/su;
@@ -10,18 +11,16 @@ const TWO_OR_MORE = /^[\p{L}\p{N}].*[\p{L}\p{N}]/su;
 const VISIBLE = /^[\p{L}\p{N}\p{P}\p{S}][\p{L}\p{M}\p{N}\p{P}\p{S} ]*$/u;
 
 /**
- * What a masked answer shows of a value. Takes any string, because the settings of a kind can
+ * What a masked response shows of a value. Takes any string, because the settings of a kind can
  * change after a value was stored.
  */
 export function maskOf({ mask, shape }: KindSettings): (value: string) => string {
-  if (mask.show === 'nothing') return () => HIDDEN;
-  if (mask.show === 'domain') return maskedEmail;
-  if (mask.show === 'year') return maskedDate;
-  const { first, last } = mask;
-  if (shape !== 'digits') return endsMask(first, last);
-  const ends = endsMask(first, last);
-  return (value) => ends(value.replace(PUNCTUATION, ''));
+  if (mask.show !== 'ends') return OF_WHOLE[mask.show];
+  const ends = endsMask(mask.first, mask.last);
+  return shape === 'digits' ? (value) => ends(value.replace(PUNCTUATION, '')) : ends;
 }
+
+const OF_WHOLE = { nothing: () => HIDDEN, domain: maskedEmail, year: maskedDate };
 
 /**
  * `41 **** 4242`. Shows an end completely or not at all, so that a short value does not tell its

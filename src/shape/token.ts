@@ -1,6 +1,4 @@
-import type { Stem, Token, Value } from '../types.ts';
-import { looksLikeCard } from './card.ts';
-import { grow, shapeOf } from './shape.ts';
+import type { Stem, Token } from '../types.ts';
 
 /** Random bytes in blocks, as latin1 strings (one character a byte). */
 export type ByteBlocks = (block: number) => string;
@@ -41,52 +39,6 @@ export type DrawBits = (draw: number, block: number) => string;
 export interface Drawn {
   readonly token: Token;
   readonly draw: number;
-}
-
-/** What decides whether a drawn stem becomes the token. */
-export interface TokenForm {
-  /** `_` and the suffix, or nothing. */
-  readonly ending: string;
-  /** Whether stems grow by one character each DRAWS_A_LENGTH draws. */
-  readonly grows: boolean;
-  /** Whether a token may pass as a card number. */
-  readonly mayBeCard: boolean;
-}
-
-/** The first acceptable token of a value from draw `from` on; undefined when no draw is left. */
-export function drawToken(
-  value: Value,
-  suffix: string,
-  draws: DrawBits,
-  from: number,
-): Drawn | undefined {
-  const shape = shapeOf(value);
-  const terms = { ending: `_${suffix}`, grows: true, mayBeCard: false };
-  return firstAcceptable(value, terms, draws, from, (extra, blocks) =>
-    drawStem(grow(shape, extra), blocks),
-  );
-}
-
-/**
- * The first draw from `from` on that makes a token. Skips a draw whose stem or token is the value
- * itself, or whose token looks like a card number.
- * @param stemOf draws a stem with so many characters more than the first
- */
-export function firstAcceptable(
-  value: Value,
-  { ending, grows, mayBeCard }: TokenForm,
-  draws: DrawBits,
-  from: number,
-  stemOf: (extra: number, blocks: ByteBlocks) => string,
-): Drawn | undefined {
-  for (let draw = from; draw < MAX_DRAWS; draw++) {
-    const extra = grows ? Math.floor(draw / DRAWS_A_LENGTH) : 0;
-    const stem = stemOf(extra, (block) => draws(draw, block));
-    const token = stem + ending;
-    const isValue = stem === value || token === value;
-    if (!isValue && (mayBeCard || !looksLikeCard(token))) return { token: token as Token, draw };
-  }
-  return undefined;
 }
 
 const A = 0x61;

@@ -1,8 +1,8 @@
 import type { Policy } from '../policy/policy.ts';
 import { type ReadPolicies, readPolicies } from '../policy/policy-follower.ts';
 import { PolicyRules } from '../policy/rules.ts';
-import { defaultKind, type Kind, kindOf, OLDER_TEXT } from '../shape/kind.ts';
-import type { KindSettings } from '../shape/kind-settings.ts';
+import { type Kind, kindOf, OLDER_TEXT } from '../shape/kind.ts';
+import { defaultKind, type KindSettings } from '../shape/kind-settings.ts';
 import { normalizerOf } from '../shape/normalize.ts';
 import type { DrawBits, Drawn } from '../shape/token.ts';
 import type { PolicyStore, PolicyVersion, StoredPolicy } from '../store/policies.ts';

@@ -2,8 +2,7 @@ import type { TokenOptions } from '../client-settings.ts';
 import type { DrawSource, Keyring, OpenedAlias } from '../crypto/keyring.ts';
 import type { Scope } from '../crypto/scope.ts';
 import { InternalError, Unavailable } from '../errors.ts';
-import type { Kind } from '../shape/kind.ts';
-import { drawToken } from '../shape/token.ts';
+import { drawToken, type Kind } from '../shape/kind.ts';
 import type { NewRecord, StoredRecord } from '../store/record-sql.ts';
 import { outcomeOf, type RecordStore } from '../store/records.ts';
 import { statementDeadline, VAULT_TIMEOUT_MS } from '../timeouts.ts';
@@ -259,9 +258,8 @@ export class Tokenizer {
   /** @param from the first draw to try; earlier draws belong to other values */
   #draft(value: Value, terms: ValueOptions, source: DrawSource, from: number): Draft {
     const { kind, scope } = terms;
-    const drawn = kind
-      ? kind.drawToken(value, this.#suffix, source.draws, from)
-      : drawToken(value, this.#suffix, source.draws, from);
+    const draw = kind?.drawToken ?? drawToken;
+    const drawn = draw(value, this.#suffix, source.draws, from);
     if (drawn === undefined) throw new InternalError('token_space_exhausted');
     const tokenFingerprint = this.#keyring.tokenFingerprint(drawn.token, scope?.spaceBytes);
     return { value, terms, source, ...drawn, token_fingerprint: tokenFingerprint };

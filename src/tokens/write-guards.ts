@@ -8,7 +8,6 @@ import { serverFacts, tryToGrow } from '../store/server.ts';
 import { monotonicMs } from '../timeouts.ts';
 import type { KeyringFollower } from '../vault/keyring-follower.ts';
 import { SEAL_LEASE_MS } from '../vault/leased-keyring.ts';
-import type { Writes } from './threads/vault-client.ts';
 
 /** The settings of the server are read this often, because they can change while it runs. */
 const REFRESH_INTERVAL_MS = 2_000;
@@ -32,7 +31,7 @@ interface WriteGuardsOptions {
  * Checks what a process needs to store values: a license, a server that keeps what it acknowledges,
  * space on the disk of the database, and a current key.
  */
-export class WriteGuards implements Writes {
+export class WriteGuards {
   readonly #options: WriteGuardsOptions;
   #unsafeSettings: readonly string[] = [];
   #settings: Refresher | undefined;
@@ -63,6 +62,7 @@ export class WriteGuards implements Writes {
     return this.#promisesDurability ? () => this.#unsafeSettings.length === 0 : undefined;
   }
 
+  /** @throws InternalError */
   check(): void {
     const { license, vault } = this.#options;
     license.check();

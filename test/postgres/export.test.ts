@@ -191,7 +191,7 @@ function drawsOf({ settings }: Kind): string {
 /** Whether tokenize gives the token now, by what was drawn, not by what is stored. */
 function useOf({ drawnBy, kind, value, space }: Known, all: readonly Known[], rules: PolicyRules) {
   if (drawnBy === undefined) return 'detokenize';
-  const now = rules.has(kind) ? rules.kind(kind) : undefined;
+  const now = rules.byName.get(kind);
   if (now === undefined) return 'both';
   const accepted = now.accept(value);
   if (!('value' in accepted) || accepted.value !== value) return 'detokenize';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { drawToken } from '../../src/shape/token.ts';
+import { drawToken } from '../../src/shape/kind.ts';
 import type { Token, Value } from '../../src/types.ts';
 import { ownVault } from '../support/own.ts';
 import { call, createClient, insist, kinds, LATE, scrape, until } from '../support/service.ts';

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { Expiry } from '../../src/records/removal.ts';
-import { drawToken } from '../../src/shape/token.ts';
+import { drawToken } from '../../src/shape/kind.ts';
 import { Pool } from '../../src/store/pool.ts';
 import { hexOf } from '../../src/store/record-walk.ts';
 import { RecordStore } from '../../src/store/records.ts';

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { Keyring } from '../../src/crypto/keyring.ts';
 import { scopeOf } from '../../src/crypto/scope.ts';
-import { defaultKind } from '../../src/shape/kind.ts';
-import { kindProblems } from '../../src/shape/kind-problems.ts';
 import {
   CHECK_DIGITS,
+  defaultKind,
   type KindSettings,
+  kindProblems,
   SHAPES,
   type Shape,
 } from '../../src/shape/kind-settings.ts';

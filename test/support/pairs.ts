@@ -4,7 +4,7 @@ import { Decrypter } from 'age-encryption';
 import { expect } from 'vitest';
 import type { Keyring } from '../../src/crypto/keyring.ts';
 import { scopeOf } from '../../src/crypto/scope.ts';
-import { drawToken } from '../../src/shape/token.ts';
+import { drawToken } from '../../src/shape/kind.ts';
 import type { Token, Value } from '../../src/types.ts';
 import { type Place, runJson, type Service } from './service.ts';
 import { detokenizeAll, tokenizeAll } from './vault.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { consequencesOf } from '../../src/policy/consequences.ts';
+import { consequencesOf } from '../../src/policy/changes.ts';
 import { parsePolicy } from '../../src/policy/parse.ts';
 
 const parsed = (text: string) => parsePolicy(`version: 1\n${text}`, true).policy!;

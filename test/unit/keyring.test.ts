@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { Keyring } from '../../src/crypto/keyring.ts';
 import { importKey } from '../../src/crypto/primitives.ts';
 import { scopeOf, spaceBytes } from '../../src/crypto/scope.ts';
-import { drawToken } from '../../src/shape/token.ts';
+import { drawToken } from '../../src/shape/kind.ts';
 import { KEY_PURPOSES, type Token, type Value } from '../../src/types.ts';
 import { testKey, testKeyId, testKeyring, testKeys } from '../support/keys.ts';
 

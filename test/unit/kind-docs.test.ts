@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { kindOf } from '../../src/shape/kind.ts';
-import { kindProblems } from '../../src/shape/kind-problems.ts';
-import { SHAPES, type Shape } from '../../src/shape/kind-settings.ts';
+import { kindProblems, SHAPES, type Shape } from '../../src/shape/kind-settings.ts';
 import { blocks, table } from '../support/docs.ts';
 import { kindDraws, kindSettings } from '../support/kinds.ts';
 

@@ -1,8 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { defaultKind, kindOf } from '../../src/shape/kind.ts';
-import { kindProblems, kindWarnings } from '../../src/shape/kind-problems.ts';
-import { type KindSettings, SHAPES, type Shape } from '../../src/shape/kind-settings.ts';
+import { kindOf } from '../../src/shape/kind.ts';
+import {
+  defaultKind,
+  type KindSettings,
+  kindProblems,
+  kindWarnings,
+  SHAPES,
+  type Shape,
+} from '../../src/shape/kind-settings.ts';
 import { kindSettings } from '../support/kinds.ts';
 
 test.each(SHAPES)('the defaults of %s have no problem and no warning', (shape) => {

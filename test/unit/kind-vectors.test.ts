@@ -1,9 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { kindOf } from '../../src/shape/kind.ts';
-import { kindProblems } from '../../src/shape/kind-problems.ts';
-import type { KindSettings, Shape } from '../../src/shape/kind-settings.ts';
-import { SHAPES } from '../../src/shape/kind-settings.ts';
+import {
+  type KindSettings,
+  kindProblems,
+  SHAPES,
+  type Shape,
+} from '../../src/shape/kind-settings.ts';
 import type { Value } from '../../src/types.ts';
 import { kindDraws, kindSettings } from '../support/kinds.ts';
 

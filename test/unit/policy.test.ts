@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { changesOf } from '../../src/policy/changes.ts';
-import { MAX_DOCUMENT_BYTES, MAX_FIELDS } from '../../src/policy/format.ts';
 import { parsePolicy } from '../../src/policy/parse.ts';
 import { type DeclaredPolicy, kindsInUse, rightOf, seesAll } from '../../src/policy/policy.ts';
+import { MAX_DOCUMENT_BYTES, MAX_FIELDS } from '../../src/policy/schema.ts';
 import { SHAPES } from '../../src/shape/kind-settings.ts';
 
 const FULL = `# Who sees what
@@ -138,9 +138,9 @@ describe('the right of a client to a kind', () => {
     [{ '*': 'masked' }, false],
     [{}, false],
   ] as const)('%j sees every value: %j', (line, isAll) => {
-    expect(seesAll({ a: line }, 'a')).toBe(isAll);
-    expect(seesAll({ '*': line }, '*')).toBe(isAll);
-    expect(seesAll(undefined, null)).toBe(true);
+    expect(seesAll({ rights: { a: line } }, 'a')).toBe(isAll);
+    expect(seesAll({ rights: { '*': line } }, '*')).toBe(isAll);
+    expect(seesAll({ rights: undefined }, null)).toBe(true);
   });
   test('is everything without rights', () => {
     expect(rightOf({ rights: undefined }, { client_id: 'a', name: 'b' }, 'card')).toBe('full');

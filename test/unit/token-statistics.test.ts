@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { newApiKey } from '../../src/crypto/api-key.ts';
 import { Keyring } from '../../src/crypto/keyring.ts';
-import { drawToken } from '../../src/shape/token.ts';
+import { drawToken } from '../../src/shape/kind.ts';
 import type { Value } from '../../src/types.ts';
 import { testKeys } from '../support/keys.ts';
 

@@ -1,16 +1,8 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { looksLikeCard } from '../../src/shape/card.ts';
-import { shapeOf } from '../../src/shape/shape.ts';
-import {
-  DRAWS_A_LENGTH,
-  type DrawBits,
-  drawStem,
-  drawToken,
-  MAX_DRAWS,
-} from '../../src/shape/token.ts';
+import { drawToken } from '../../src/shape/kind.ts';
+import { type DrawBits, drawStem } from '../../src/shape/token.ts';
 import type { Value } from '../../src/types.ts';
-import { bytesThatDraw, seededBytes, seededDraws } from '../support/keys.ts';
+import { bytesThatDraw } from '../support/keys.ts';
 
 /** Draw 0 makes this text, draw 1 the next and so on, the last again and again. */
 function drawing(...texts: string[]): DrawBits {
@@ -24,28 +16,6 @@ function draw(value: string, draws: DrawBits, from = 0) {
 test('a token is stem, underscore and suffix', () => {
   const draws = drawing('cat dog');
   expect(drawToken('Ann Lee' as Value, 'sfx', draws, 0)).toEqual({ token: 'cat dog_sfx', draw: 0 });
-});
-
-test('every token has the shape of its value, is printable ASCII and survives trimming', () => {
-  fc.assert(
-    fc.property(fc.string({ unit: 'binary', maxLength: 300 }), fc.string(), (value, seed) => {
-      const { token, draw: number } = draw(value, seededDraws(seed))!;
-      fc.pre(number < DRAWS_A_LENGTH);
-      const stem = token.slice(0, -'_tok'.length);
-      expect(stem.replace(/[a-z]/g, 'a').replace(/\d/g, '0')).toBe(shapeOf(value));
-      expect(token).toMatch(/^[ -~]+_tok$/);
-      expect(token.trim()).toBe(token);
-    }),
-  );
-});
-
-test.each([
-  ['hello', ['hello', 'hello', 'jelly'], 2],
-  // Only a value that is longer than its stem can be the whole token.
-  [`${'b'.repeat(256)}_tok`, ['b'.repeat(256), 'c'.repeat(256)], 1],
-])('a token is never the value itself: %s', (value, stems, last) => {
-  const token = `${stems.at(-1)}_tok`;
-  expect(draw(value, drawing(...stems))).toEqual({ token, draw: last });
 });
 
 describe('never like a card number', () => {
@@ -62,37 +32,9 @@ describe('never like a card number', () => {
     const drawn = drawToken('123456789012' as Value, '1111', draws, 0);
     expect(drawn).toEqual({ token: '411111111112_1111', draw: 1 });
   });
-
-  test('for any draws of any value of digits', () => {
-    const digits = fc.string({ unit: fc.constantFrom(...'0123456789 -'), maxLength: 24 });
-    fc.assert(
-      fc.property(digits, fc.string(), (value, seed) => {
-        expect(looksLikeCard(draw(value, seededDraws(seed))!.token)).toBe(false);
-      }),
-      { numRuns: 500 },
-    );
-  });
 });
 
 describe('collisions', () => {
-  test('a later draw starts where it is told', () => {
-    const draws = drawing('aaaaa', 'bbbbb', 'ccccc');
-    expect(draw('hello', draws, 1)).toEqual({ token: 'bbbbb_tok', draw: 1 });
-  });
-
-  test('each 8 draws the stem grows by one character', () => {
-    const lengths = Array.from(
-      { length: MAX_DRAWS },
-      (_, from) => draw('hello', seededDraws('growth'), from)!.token.length - '_tok'.length,
-    );
-    expect(lengths).toEqual(lengths.map((_, from) => 5 + Math.floor(from / 8)));
-  });
-
-  test('64 draws are the last: then there is no token', () => {
-    expect(draw('hello', seededDraws('last'), 63)).toMatchObject({ draw: 63 });
-    expect(draw('hello', seededDraws('last'), 64)).toBeUndefined();
-  });
-
   test('64 draws that all look like cards end without a token', () => {
     // Zeros have a valid check digit; twelve of them and seven more are at most 19.
     const asked = new Set<number>();
@@ -102,15 +44,6 @@ describe('collisions', () => {
     };
     expect(draw('123456789012', zeros)).toBeUndefined();
     expect(asked.size).toBe(64);
-  });
-
-  test('each of the 26 one-letter values can hold a token of its own', () => {
-    // The floor: 26^5 stems, however short the value.
-    const tokens = [...'abcdefghijklmnopqrstuvwxyz'].map(
-      (letter) => draw(letter, seededDraws(letter))!.token,
-    );
-    expect(new Set(tokens).size).toBe(26);
-    expect(tokens.every((token) => /^[a-z]{5}_tok$/.test(token))).toBe(true);
   });
 });
 
@@ -161,24 +94,6 @@ test('blocks without one byte to use are passed over', () => {
 test('all bytes once draw all letters nine times', () => {
   const stem = drawStem('a'.repeat(234), () => ALL_BYTES);
   expect(stem).toBe('abcdefghijklmnopqrstuvwxyz'.repeat(9));
-});
-
-test.each([
-  ['letters', 'a', 26, 60.1],
-  ['digits', '0', 10, 33.7],
-])('%s of a million seeded draws are uniform', (_, kind, choices, bound) => {
-  // Chi-square with choices - 1 degrees of freedom; the bound is its quantile at p = 0.0001.
-  const draws = 1_000_000;
-  const shape = kind.repeat(250);
-  let drawn = '';
-  for (let i = 0; drawn.length < draws; i++) {
-    drawn += drawStem(shape, (block) => seededBytes(`uniform ${i} ${block}`, 300));
-  }
-  const counts = countEach(drawn);
-  const expected = draws / choices;
-  const chiSquare = [...counts.values()].reduce((sum, n) => sum + (n - expected) ** 2, 0);
-  expect(counts.size).toBe(choices);
-  expect(chiSquare / expected).toBeLessThan(bound);
 });
 
 function countEach(text: string): Map<string, number> {

@@ -6,7 +6,7 @@ import {
   largeResponse,
   mostJsonBytes,
 } from '../../src/public/transport/large-response.ts';
-import { drawToken } from '../../src/shape/token.ts';
+import { drawToken } from '../../src/shape/kind.ts';
 import { mostValueBytes } from '../../src/tokens/value-bytes.ts';
 import { MAX_VALUE_BYTES, type Value } from '../../src/types.ts';
 

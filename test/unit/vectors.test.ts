@@ -7,8 +7,9 @@ import { kekOf } from '../../src/crypto/kek.ts';
 import { Keyring } from '../../src/crypto/keyring.ts';
 import { spaceBytes } from '../../src/crypto/scope.ts';
 import { looksLikeCard } from '../../src/shape/card.ts';
+import { drawToken } from '../../src/shape/kind.ts';
 import { shapeOf } from '../../src/shape/shape.ts';
-import { drawStem, drawToken } from '../../src/shape/token.ts';
+import { drawStem } from '../../src/shape/token.ts';
 import { KEY_PURPOSES } from '../../src/types.ts';
 import { has } from '../support/deploy.ts';
 

@@ -1,8 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Step } from '#paths';
 import type { KindCounts } from '../../observe/metrics.ts';
-import type { Kind, PathNode, PolicyRules } from '../../policy/rules.ts';
-import { Viewer } from '../../policy/viewer.ts';
+import { type Kind, type PathNode, type PolicyRules, Viewer } from '../../policy/rules.ts';
 import { requestDeadline, type Texts } from '../../tokens/threads/vault-client.ts';
 import { DEFAULT_KIND, type Value } from '../../types.ts';
 import type { Exchange } from '../exchange.ts';

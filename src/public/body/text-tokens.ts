@@ -1,4 +1,4 @@
-import type { Viewer } from '../../policy/viewer.ts';
+import type { Viewer } from '../../policy/rules.ts';
 import type { Exchange } from '../exchange.ts';
 import { invalid, parseBody } from './data.ts';
 import {

@@ -1,5 +1,4 @@
-import type { Kind, PolicyRules } from '../../policy/rules.ts';
-import type { Viewer } from '../../policy/viewer.ts';
+import type { Kind, PolicyRules, Viewer } from '../../policy/rules.ts';
 import type { Exchange } from '../exchange.ts';
 import { checkText, invalid, isObject, type JsonObject, parseBody } from './data.ts';
 import { type Replacement, RequestValues, viewerOf } from './request-data.ts';

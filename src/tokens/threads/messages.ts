@@ -8,8 +8,7 @@ import {
 } from '../../errors.ts';
 import type { VaultOptions } from '../../options.ts';
 import type { Policy } from '../../policy/policy.ts';
-import type { Kind, PolicyRules } from '../../policy/rules.ts';
-import type { Viewer } from '../../policy/viewer.ts';
+import type { Kind, PolicyRules, Viewer } from '../../policy/rules.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE, type Token, type Value } from '../../types.ts';
 import type { KeySnapshot } from '../../vault/keyring-follower.ts';
 
@@ -41,31 +40,24 @@ export interface View {
 
 /** Marks of tokens. */
 export const SCOPED = 's';
-export const PLAIN = 'p';
+const PLAIN = 'p';
 
 /** @returns null for a plain viewer, whose results come without their kind */
-export function viewOfValues(viewer: Viewer, kinds: readonly Kind[]): View | null {
-  return viewOf(viewer, kinds, (kind) => kindMark(kind, viewer.rules));
-}
-
-/** As `viewOfValues`. */
-export function viewOfTokens(viewer: Viewer, kinds: readonly Kind[]): View | null {
-  const isPlain = ({ settings }: Kind) =>
-    viewer.space === DEFAULT_SPACE && settings.name === DEFAULT_KIND;
-  return viewOf(viewer, kinds, (kind) => (isPlain(kind) ? PLAIN : SCOPED));
-}
-
-function viewOf(viewer: Viewer, kinds: readonly Kind[], markOf: (kind: Kind) => string) {
+export function viewOf(
+  viewer: Viewer,
+  kinds: readonly Kind[],
+  operation: Question['operation'],
+): View | null {
   if (viewer.isPlain) return null;
   const { rules, entry, space } = viewer;
+  const isOfTokens = operation === 'detokenize' || operation === 'sizes';
   let marks = '';
-  for (const kind of kinds) marks += markOf(kind);
+  for (const kind of kinds) marks += isOfTokens ? tokenMark(kind, space) : kindMark(kind, rules);
   return { policy: rules.tag ?? NO_POLICY, entry, space, marks };
 }
 
-/** A spread would cost 3 us. */
-export function withMarks({ policy, entry, space }: View, marks: string): View {
-  return { policy, entry, space, marks };
+function tokenMark({ settings }: Kind, space: string): string {
+  return space === DEFAULT_SPACE && settings.name === DEFAULT_KIND ? PLAIN : SCOPED;
 }
 
 /** A question to a vault thread. Its texts are distinct, together with their marks. */
@@ -191,7 +183,8 @@ const NAME_END = '\n';
 
 /** What stands before a value for its kind, so that both are one text. */
 export function kindPrefix(name: string, rules: PolicyRules): string {
-  return rules.has(name) ? kindMark(rules.kind(name), rules) : NAMED + name + NAME_END;
+  const kind = rules.byName.get(name);
+  return kind ? kindMark(kind, rules) : NAMED + name + NAME_END;
 }
 
 /** What stands in the place of a value that the caller may not see. */
@@ -265,4 +258,52 @@ export class Outbox<T> {
     this.#parts = [];
     this.#post(parts);
   };
+}
+
+/** A call with more texts or bytes is a piece of a large call, and takes at least 0.5 ms. */
+const MAX_SMALL_TEXTS = 64;
+const MAX_SMALL_BYTES = 262_144;
+
+export function isPiece(texts: number, bytes: number): boolean {
+  return texts > MAX_SMALL_TEXTS || bytes > MAX_SMALL_BYTES;
+}
+
+/** Cryptography takes about 10 us a text, so a small call waits at most 2.5 ms for a piece. */
+const PIECE_TEXTS = 250;
+/** Each thread works on eight pieces at once, each in memory as bytes, text and message. */
+const PIECE_BYTES = 1_048_576;
+
+/** The question about the texts at these indexes. */
+export function withTexts(question: Question, indexes: readonly number[]): Question {
+  const { view } = question;
+  const texts = indexes.map((i) => question.texts[i]!);
+  if (view === null) return { ...question, texts };
+  const { policy, entry, space } = view;
+  const marks = indexes.map((i) => view.marks[i]).join('');
+  // A spread of the view would cost 3 us.
+  return { ...question, texts, view: { policy, entry, space, marks } };
+}
+
+/** A large question in pieces, with the bytes of each. */
+export function piecesOf(
+  question: Question,
+  weigh: (text: string) => number,
+): (readonly [piece: Question, bytes: number])[] {
+  const pieces: (readonly [Question, number])[] = [];
+  let indexes: number[] = [];
+  let bytes = 0;
+  const end = () => {
+    pieces.push([withTexts(question, indexes), bytes]);
+    indexes = [];
+    bytes = 0;
+  };
+  question.texts.forEach((text, i) => {
+    const weight = weigh(text);
+    const isFull = indexes.length === PIECE_TEXTS || bytes + weight > PIECE_BYTES;
+    if (isFull && indexes.length > 0) end();
+    indexes.push(i);
+    bytes += weight;
+  });
+  end();
+  return pieces;
 }

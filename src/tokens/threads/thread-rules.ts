@@ -1,6 +1,6 @@
 import type { TokenOptions } from '../../client-settings.ts';
 import { scopeOf } from '../../crypto/scope.ts';
-import type { Policy } from '../../policy/policy.ts';
+import { type Policy, rightIn } from '../../policy/policy.ts';
 import { type Kind, PolicyRules } from '../../policy/rules.ts';
 import { DEFAULT_KIND, type Value } from '../../types.ts';
 import type { Visibility } from '../detokenizer.ts';
@@ -95,7 +95,7 @@ function readyOf(policy: Policy | undefined): Ready {
 
 function showOf(rules: PolicyRules, line: string | null, kind: string): Show {
   const prefix = kindPrefix(kind, rules);
-  switch (rules.right(line, kind)) {
+  switch (rightIn(rules, line, kind)) {
     case 'full':
       return (value) => (prefix + value) as Value;
     case 'masked':

@@ -1,30 +1,31 @@
 import { Worker } from 'node:worker_threads';
 import type { TokenOptions } from '../../client-settings.ts';
 import { CallerError } from '../../errors.ts';
-import type { Kind } from '../../policy/rules.ts';
-import type { Viewer } from '../../policy/viewer.ts';
+import type { Kind, Viewer } from '../../policy/rules.ts';
 import { monotonicMs, VAULT_TIMEOUT_MS } from '../../timeouts.ts';
 import { DEFAULT_KIND, type Token, type Value } from '../../types.ts';
 import type { KeySnapshot } from '../../vault/keyring-follower.ts';
 import { CONTROL_CONNECTIONS } from '../../vault/pools.ts';
 import { mostValueBytes } from '../value-bytes.ts';
+import type { WriteGuards } from '../write-guards.ts';
 import {
   errorOf,
+  isPiece,
   type KindValue,
   type MessagePart,
   type NewPolicy,
   Outbox,
   packCall,
+  piecesOf,
   type Question,
   type Report,
   type Results,
   splitKind,
   type ThreadData,
   unpackReports,
-  viewOfTokens,
-  viewOfValues,
+  viewOf,
+  withTexts,
 } from './messages.ts';
-import { isPiece, piecesOf, withTexts } from './pieces.ts';
 import { QueueDelay } from './queue-delay.ts';
 
 /**
@@ -38,11 +39,7 @@ const ACCEPT_BYTES = 16_384;
 const THREAD = new URL('./vault-thread.js', import.meta.url);
 
 /** Decides whether tokenize may write now, and learns of failed writes. */
-export interface Writes {
-  /** @throws InternalError */
-  check(): void;
-  failed(error: unknown): void;
-}
+type Writes = Pick<WriteGuards, 'check' | 'failed'>;
 
 /** Events of the threads besides answers. */
 export interface ThreadObserver {
@@ -118,16 +115,14 @@ export class VaultClient {
    * @throws InternalError, or CallerError overloaded
    */
   async tokenize(
-    { texts, kinds }: Texts<Value>,
+    values: Texts<Value>,
     terms: TokenOptions,
     viewer: Viewer,
     deadlineMs?: number,
   ): Promise<readonly Token[]> {
     this.#writes.check();
     try {
-      const view = viewOfValues(viewer, kinds);
-      const question = { operation: 'tokenize', texts, terms, view } as const;
-      return await this.#ask<Token>(question, lengthOf, deadlineMs);
+      return await this.#ask<Token>('tokenize', values, viewer, lengthOf, deadlineMs, terms);
     } catch (error) {
       this.#writes.failed(error);
       throw error;
@@ -136,36 +131,40 @@ export class VaultClient {
 
   /** See Tokenizer.lookup. @throws as tokenize */
   lookup(
-    { texts, kinds }: Texts<Value>,
+    values: Texts<Value>,
     terms: TokenOptions,
     viewer: Viewer,
     deadlineMs?: number,
   ): Promise<readonly (Token | null)[]> {
-    const view = viewOfValues(viewer, kinds);
-    return this.#ask({ operation: 'lookup', texts, terms, view }, lengthOf, deadlineMs);
+    return this.#ask('lookup', values, viewer, lengthOf, deadlineMs, terms);
   }
 
   /**
    * The values of tokens, in order: see Detokenizer.detokenize.
-   * @param kinds the kinds that the tokens probably have
+   * @param tokens with the kinds that they probably have
    * @param sizes byte lengths of the values, if known
    * @param deadlineMs from requestDeadline, if the request has already made a call
    * @throws as tokenize
    */
   async detokenize(
-    { texts, kinds }: Texts<Token>,
+    tokens: Texts<Token>,
     viewer: Viewer,
     sizes?: readonly number[],
     deadlineMs?: number,
   ): Promise<readonly FoundValue[]> {
-    const byToken = sizes && new Map<string, number>(texts.map((token, i) => [token, sizes[i]!]));
+    const byToken =
+      sizes && new Map<string, number>(tokens.texts.map((token, i) => [token, sizes[i]!]));
     const weigh = (token: string) =>
       byToken ? byToken.get(token)! : mostValueBytes(token, !viewer.isPlain, this.#ending);
-    const view = viewOfTokens(viewer, kinds);
-    const question = { operation: 'detokenize', texts, terms: null, view } as const;
-    const results = await this.#ask<Value | null | undefined>(question, weigh, deadlineMs);
+    const results: readonly (Value | null | undefined)[] = await this.#ask(
+      'detokenize',
+      tokens,
+      viewer,
+      weigh,
+      deadlineMs,
+    );
     const withKind = (text: Value) =>
-      view === null ? { kind: DEFAULT_KIND, value: text } : splitKind(text, viewer.rules);
+      viewer.isPlain ? { kind: DEFAULT_KIND, value: text } : splitKind(text, viewer.rules);
     return results.map((one) => (typeof one === 'string' ? withKind(one) : one));
   }
 
@@ -174,13 +173,11 @@ export class VaultClient {
    * @throws as tokenize
    */
   accept(
-    { texts, kinds }: Texts<string>,
+    texts: Texts<string>,
     viewer: Viewer,
     deadlineMs: number,
   ): Promise<readonly (Value | null)[]> {
-    const view = viewOfValues(viewer, kinds);
-    const question = { operation: 'accept', texts, terms: null, view } as const;
-    return this.#ask(question, () => ACCEPT_BYTES, deadlineMs);
+    return this.#ask('accept', texts, viewer, () => ACCEPT_BYTES, deadlineMs);
   }
 
   /**
@@ -188,13 +185,11 @@ export class VaultClient {
    * @throws as tokenize
    */
   sizes(
-    { texts, kinds }: Texts<Token>,
+    tokens: Texts<Token>,
     viewer: Viewer,
     deadlineMs?: number,
   ): Promise<readonly (number | null | undefined)[]> {
-    const view = viewOfTokens(viewer, kinds);
-    const question = { operation: 'sizes', texts, terms: null, view } as const;
-    return this.#ask(question, () => 0, deadlineMs);
+    return this.#ask('sizes', tokens, viewer, () => 0, deadlineMs);
   }
 
   /** Passes newer keys, or the policy that later calls name, to the threads. */
@@ -239,11 +234,15 @@ export class VaultClient {
 
   /** @param weigh the most bytes that the value of a text can have */
   async #ask<Result extends Results[number]>(
-    question: Question,
+    operation: Question['operation'],
+    { texts, kinds }: Texts<string>,
+    viewer: Viewer,
     weigh: (text: string) => number,
     deadlineMs = requestDeadline(),
+    terms: TokenOptions | null = null,
   ): Promise<readonly Result[]> {
-    const { texts, view } = question;
+    const view = viewOf(viewer, kinds, operation);
+    const question = { operation, texts, terms, view };
     if (this.#isFull(texts.length)) throw new CallerError('overloaded', '', 1);
     if (areDistinct(texts))
       return this.#askDistinct(question, weigh, deadlineMs) as Promise<Result[]>;

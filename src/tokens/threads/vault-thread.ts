@@ -10,6 +10,7 @@ import { Detokenizer } from '../detokenizer.ts';
 import { Tokenizer } from '../tokenizer.ts';
 import {
   failureOf,
+  isPiece,
   type MessagePart,
   Outbox,
   packResults,
@@ -20,7 +21,6 @@ import {
   unpackCalls,
   type VaultCall,
 } from './messages.ts';
-import { isPiece } from './pieces.ts';
 import { ThreadRules } from './thread-rules.ts';
 
 /**
