@@ -6,22 +6,44 @@ import {
   type PathNode,
   parsePaths,
   skipSpace,
+  stepsOf,
   suggested,
 } from '#paths';
-import { BulkError } from './bulk-error.ts';
 import { type Column, CsvScanner, csvFormat } from './csv.ts';
 import type { Input } from './input.ts';
 import { JsonFormat } from './json.ts';
-import { NdjsonFormat } from './ndjson.ts';
-import {
-  columnOf,
-  type Fields,
-  isPolicy,
-  NoFieldOfPolicy,
-  type PolicyFields,
-  treeOf,
-} from './policy-paths.ts';
-import { lineEndsIn, MAX_ROW_BYTES, type RowFormat } from './row.ts';
+import { BulkError, lineEndsIn, MAX_ROW_BYTES, type RowFormat } from './row.ts';
+
+/** The fields of a policy. A file has some of them. */
+export interface PolicyFields {
+  /** Identifies the policy, for messages and for `--resume`. */
+  readonly policy: string;
+  readonly paths: readonly string[];
+}
+
+/**
+ * What rows have: the text of `--fields`; names of columns or paths, each by itself; or the fields
+ * of a policy.
+ */
+type Fields = string | readonly string[] | PolicyFields;
+
+export function isPolicy(fields: Fields): fields is PolicyFields {
+  return typeof fields === 'object' && 'policy' in fields;
+}
+
+/** No row has a field, so that its values would be copied in clear. */
+export class NoFieldError extends BulkError {}
+
+/** @param sample fields of the file */
+export function noFieldOfPolicy(
+  name: string,
+  sample: readonly string[],
+  { policy, paths }: PolicyFields,
+): NoFieldError {
+  return new NoFieldError(
+    `${name} has no field of the policy (${policy}): the policy has ${listed(paths)}; the file has ${listed(sample)}. Rename its fields, or name them with --fields, which makes all of them of the kind text`,
+  );
+}
 
 export interface FormatOptions {
   /** Quotes have a meaning in csv, not in tsv. */
@@ -59,18 +81,12 @@ export async function readBeginning(
   const start = await readTo(input, Buffer.alloc(0), BOM.length);
   refuseUtf16(input, start);
   const bomBytes = start.subarray(0, BOM.length).equals(BOM) ? BOM.length : 0;
-  if (options.format === 'ndjson') {
-    const format = new NdjsonFormat(pathsOf(options.fields, false), options.keepsBlank);
-    input.unread(start.subarray(bomBytes));
-    return { format, bytes: start.subarray(0, bomBytes), lineEnds: 0 };
-  }
-  if (options.format === 'json') return readJson(input, start, bomBytes, options, hasRows);
+  if (options.format === 'ndjson' || options.format === 'json')
+    return readJson(input, start, bomBytes, options, hasRows);
   const fields = typeof options.fields === 'string' ? parseList(options.fields) : options.fields;
   const { line, bytes } = await readFirstLine(input, start, bomBytes, fields, options);
   if (options.hasHeader && bytes.length === bomBytes) throw new BulkError(`${input.name} is empty`);
-  const columns = isPolicy(fields)
-    ? findPolicyColumns(input, line, fields)
-    : findColumns(input, line, fields, options.hasHeader);
+  const columns = findColumns(input, line, fields, options.hasHeader);
   const counted = isPolicy(fields) ? columns.map(({ field }) => field) : [];
   const end = options.hasHeader ? line.end : bomBytes;
   input.unread(bytes.subarray(end));
@@ -81,51 +97,53 @@ export async function readBeginning(
   };
 }
 
-function pathsOf(fields: Fields, isArray: boolean): PathNode {
-  try {
-    if (typeof fields === 'string') return parsePaths(fields, isArray);
-    if (isPolicy(fields)) return treeOf(fields);
-    const tree = newTree();
-    for (const path of fields) addPath(tree, path, 'A field option');
-    return tree;
-  } catch (error) {
-    throw error instanceof PathError ? new BulkError(error.message) : error;
-  }
-}
-
 /** An opening bracket comes before rows that are the items of an array. */
 async function readJson(
   input: Input,
   start: Buffer,
   from: number,
-  { fields, keepsBlank }: FormatOptions,
+  { format, fields, keepsBlank = false }: FormatOptions,
   hasRows: boolean,
 ): Promise<Beginning> {
+  const isLines = format === 'ndjson';
   let bytes = start;
   const first = () => skipSpace(bytes.toString('latin1'), from);
-  for (let length = -1; first() === bytes.length && bytes.length > length; ) {
+  for (let length = -1; !isLines && first() === bytes.length && bytes.length > length; ) {
     length = bytes.length;
     bytes = await readTo(input, bytes, length + 1);
   }
   const at = first();
-  const isArray = bytes[at] === OPEN_ARRAY;
+  const isArray = !isLines && bytes[at] === OPEN_ARRAY;
   const end = isArray ? at + 1 : from;
   // An array that ends here would have no row to complain about.
   if (isArray && end === bytes.length) bytes = await readTo(input, bytes, end + 1);
   if (isArray && end === bytes.length)
     throw new BulkError(`${input.name} ends in the middle of its JSON`);
   input.unread(bytes.subarray(end));
-  const format = new JsonFormat(pathsOf(fields, isArray), input.name, isArray, hasRows, keepsBlank);
-  return { format, bytes: bytes.subarray(0, end), lineEnds: lineEndsIn(bytes, 0, end) };
+  const rows = isLines ? 'lines' : isArray ? 'array' : 'texts';
+  const root = pathsOf(fields, isArray);
+  return {
+    format: new JsonFormat({ root, rows, name: input.name, hasRows, keepsBlank }),
+    bytes: bytes.subarray(0, end),
+    lineEnds: lineEndsIn(bytes, 0, end),
+  };
+}
+
+function pathsOf(fields: Fields, isArray: boolean): PathNode {
+  try {
+    if (typeof fields === 'string') return parsePaths(fields, isArray);
+    const tree = newTree();
+    if (!isPolicy(fields)) for (const path of fields) addPath(tree, path, 'A field option');
+    // No row need have any field of a policy.
+    else for (const path of fields.paths) addPath(tree, path, '--policy').at(-1)!.isOptional = true;
+    return tree;
+  } catch (error) {
+    throw error instanceof PathError ? new BulkError(error.message) : error;
+  }
 }
 
 /** The first record, scanned with one delimiter. */
-interface FirstLine {
-  readonly scanner: CsvScanner;
-  /** -1: more bytes are needed. */
-  readonly end: number;
-  readonly cells: readonly string[];
-}
+type FirstLine = ReturnType<typeof scanLine>;
 
 function scanLine(
   bytes: Buffer,
@@ -133,8 +151,9 @@ function scanLine(
   isEnd: boolean,
   delimiter: string,
   hasQuotes: boolean,
-): FirstLine {
+) {
   const scanner = new CsvScanner(delimiter.charCodeAt(0), hasQuotes);
+  /** -1: more bytes are needed. */
   const end = scanner.scan(bytes, start, isEnd);
   const cells = Array.from({ length: scanner.cells }, (_, i) => {
     const text = bytes.toString('utf8', scanner.starts[i], scanner.ends[i]);
@@ -177,50 +196,48 @@ async function readFirstLine(
   }
 }
 
+/** The columns that the fields name; of a policy, those that the file has. */
 function findColumns(
   input: Input,
   { cells }: FirstLine,
-  names: readonly string[],
+  fields: readonly string[] | PolicyFields,
   hasHeader: boolean,
 ): Column[] {
-  return names.map((field) => {
-    const named = cells.flatMap((cell, index) => (cell === field ? [index] : []));
-    if (!hasHeader) return { field, index: columnNumber(input, field, cells) };
-    if (named.length > 1)
-      throw new BulkError(
-        `The header of ${input.name} has the field ${field} ${named.length} times`,
-      );
-    if (named.length === 0) {
-      const remedy = isEmpty(cells)
-        ? 'its first line is empty'
-        : `its fields are: ${listed(cells)}`;
-      throw new BulkError(`${input.name} has no field ${suggested(field, cells)}; ${remedy}`);
-    }
-    return { field, index: named[0]! };
-  });
-}
-
-/** The columns that the policy names. */
-function findPolicyColumns(input: Input, line: FirstLine, fields: PolicyFields): Column[] {
+  const indexOf = hasHeader ? columnNamed : columnNumbered;
+  if (!isPolicy(fields))
+    return fields.map((field) => ({ field, index: indexOf(input, field, cells) }));
   const columns = new Map<number, Column>();
   for (const field of fields.paths) {
-    const name = columnOf(field, line.cells);
+    const name = columnOf(field, cells);
     if (name === undefined) continue;
-    const [{ index }] = findColumns(input, line, [name], true) as [Column];
+    const index = columnNamed(input, name, cells);
     if (!columns.has(index)) columns.set(index, { field, index });
   }
-  if (columns.size === 0) throw new NoFieldOfPolicy(input.name, line.cells, fields);
+  if (columns.size === 0) throw noFieldOfPolicy(input.name, cells, fields);
   return [...columns.values()];
 }
 
-function columnNumber(input: Input, field: string, cells: readonly string[]): number {
+function columnNamed({ name }: Input, field: string, cells: readonly string[]): number {
+  const times = cells.filter((cell) => cell === field).length;
+  if (times === 1) return cells.indexOf(field);
+  if (times > 1) throw new BulkError(`The header of ${name} has the field ${field} ${times} times`);
+  const fields = isEmpty(cells) ? 'its first line is empty' : `its fields are: ${listed(cells)}`;
+  throw new BulkError(`${name} has no field ${suggested(field, cells)}; ${fields}`);
+}
+
+/** The column of a CSV file that a path stands for: one name, or the path itself. */
+function columnOf(path: string, columns: readonly string[]): string | undefined {
+  const [name, ...rest] = stepsOf(path);
+  const column = typeof name === 'string' && rest.length === 0 ? name : path;
+  return columns.includes(column) ? column : undefined;
+}
+
+function columnNumbered({ name }: Input, field: string, cells: readonly string[]): number {
   if (!/^[1-9]\d{0,6}$/.test(field))
     throw new BulkError(`--fields: with --no-header, write the numbers of columns, not ${field}`);
   // An empty file does not tell how many columns there are.
   if (Number(field) > cells.length && !isEmpty(cells))
-    throw new BulkError(
-      `${input.name} has no column ${field}: its first row has ${cells.length} cells`,
-    );
+    throw new BulkError(`${name} has no column ${field}: its first row has ${cells.length} cells`);
   return Number(field) - 1;
 }
 
@@ -268,4 +285,33 @@ function refuseUtf16(input: Input, [first, second]: Buffer): void {
       `${input.name} seems to be UTF-16: convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8`,
     );
   }
+}
+
+/** A least record has null before its item. */
+const MAX_INDEX = 1_000;
+type Json = string | null | Json[] | { readonly [name: string]: Json };
+
+/**
+ * A record of one value at a path of a policy: with it, a service gives the value the kind of its
+ * path, and gets nothing else of a row.
+ * @throws BulkError for a path with a large index
+ */
+export function leastRecord(path: string, value: string): { readonly [name: string]: Json } {
+  const json = stepsOf(path).reduceRight<Json>((inner, step) => {
+    if (typeof step === 'string') return { [step]: inner };
+    // An item stands for every item.
+    const index = step ?? 0;
+    if (index > MAX_INDEX)
+      throw new BulkError(`${path} has an index over ${MAX_INDEX}: name the fields with --fields`);
+    return [...new Array<null>(index).fill(null), inner];
+  }, value);
+  return json as { readonly [name: string]: Json };
+}
+
+/** The value at the path of another record, such as a response. */
+export function valueIn(record: unknown, path: string): unknown {
+  return stepsOf(path).reduce<unknown>(
+    (found, step) => (found as Record<string | number, unknown> | null | undefined)?.[step ?? 0],
+    record,
+  );
 }

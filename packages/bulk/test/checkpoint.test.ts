@@ -2,13 +2,8 @@ import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import {
-  type Checkpoint,
-  checkContinues,
-  readCheckpoint,
-  writeCheckpoint,
-} from '../src/checkpoint.ts';
 import { Input } from '../src/input.ts';
+import { type Checkpoint, checkContinues, readCheckpoint, writeCheckpoint } from '../src/job.ts';
 
 const BEGUN_AT = new Date('2026-01-02T03:04:05.678Z');
 const TERMS = { '--fields': 'email' };

@@ -51,10 +51,10 @@ export async function edited(
       {
         operation: 'tokenize',
         ask: async (values) => values.map(replace),
-        isByField: false,
-        format: beginning.format,
-        stopsAtBadRow: false,
+        fields: 'any',
+        rejectsPath: 'any',
       },
+      beginning.format,
       new AbortController().signal,
     );
     pieces.push(replaced.bytes);

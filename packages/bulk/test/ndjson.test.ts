@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { BulkError } from '../src/bulk-error.ts';
+import { BulkError } from '../src/row.ts';
 import { edited } from './edited.ts';
 
 const ndjson = (text: string | Buffer, fields: string, replace?: (value: string) => string) =>
