@@ -1,5 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { type FormatOptions, isPolicy } from './header.ts';
 import type { Decode, Input, InputIdentity } from './input.ts';
 import { lockOf, partialOf, replaceFile } from './output.ts';
@@ -168,15 +169,15 @@ async function refuseSameFiles(
   outputs: Map<string, string>,
   checkpoint: string | undefined,
 ): Promise<void> {
-  const files = [
-    ['the input', [inputPath]] as const,
-    ...[...outputs].map(([name, path]) => [name, [path, partialOf(path), lockOf(path)]] as const),
-    ['the checkpoint', checkpoint === undefined ? [] : [checkpoint, lockOf(checkpoint)]] as const,
+  const files = [['the input', inputPath]];
+  const written = [
+    ...outputs,
+    ...(checkpoint === undefined ? [] : [['the checkpoint', checkpoint]]),
   ];
+  for (const [option, path] of written as [string, string][])
+    files.push(...[path, partialOf(path), lockOf(path)].map((name) => [option, name]));
   const seen = new Map<string, string>();
-  for (const [option, path] of files.flatMap(([option, paths]) =>
-    paths.map((one) => [option, one] as const),
-  )) {
+  for (const [option, path] of files as [string, string][]) {
     if (path === '-') continue;
     const status = await statOf(path);
     // Links give one file several names.
@@ -192,14 +193,8 @@ async function refuseSameFiles(
   }
 }
 
-async function statOf(path: string) {
-  try {
-    return await stat(path);
-  } catch {
-    // Opening the file later reports the reason.
-    return undefined;
-  }
-}
+/** Opening a file later reports why there is no status. */
+const statOf = (path: string) => stat(path).catch(() => undefined);
 
 const VERSION = 3;
 
@@ -225,14 +220,10 @@ export async function readState<State>(
   isOurs: (state: State) => boolean,
   remedy: string,
 ): Promise<State | undefined> {
-  let text: string;
-  try {
-    text = await readFile(path, 'utf8');
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT') return undefined;
-    throw new BulkError(`${path} cannot be read (${code})`);
-  }
+  const text = await readFile(path, 'utf8').catch(({ code }) => {
+    if (code !== 'ENOENT') throw new BulkError(`${path} cannot be read (${code})`);
+  });
+  if (text === undefined) return undefined;
   try {
     const state: State = JSON.parse(text);
     if (isOurs(state)) return state;
@@ -257,8 +248,6 @@ export function checkTerms(before: Terms, now: Terms, remedy: string): void {
 /** @throws BulkError with the option or file that has changed */
 export function checkContinues(checkpoint: Checkpoint, terms: Terms, input: InputIdentity): void {
   checkTerms(checkpoint.terms, terms, AGAIN);
-  const isSame = (['bytes', 'mtime_ms', 'head'] as const).every(
-    (name) => checkpoint.input[name] === input[name],
-  );
-  if (!isSame) throw new BulkError(`The input has changed since the run to resume: ${AGAIN}`);
+  if (!isDeepStrictEqual(checkpoint.input, input))
+    throw new BulkError(`The input has changed since the run to resume: ${AGAIN}`);
 }

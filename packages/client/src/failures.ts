@@ -35,6 +35,7 @@ export interface Failure {
 
 /** Such as `data.customer["e mail"][1]`. */
 const PATH = String.raw`data(?:\.[A-Za-z_][\w-]*|\[\d+\]|\["(?:[^"\\]|\\.)*"\])*`;
+const FIRST_PATH = new RegExp(`^${PATH}`, 's');
 const IS_PATH = new RegExp(`^${PATH}$`, 's');
 /** A path, and the fault there. */
 const MESSAGE = new RegExp(`^(${PATH}): (.{1,1000})$`, 's');
@@ -88,19 +89,30 @@ const CLASSES: Readonly<Record<number, typeof StandinError>> = {
 const NOT_STANDIN =
   'this answer comes from a proxy or another server, not from Standin; is url the address of the service itself?';
 
+/** The path in the caller's data of a path in a request; undefined: the same. */
+export type PathFor = (path: string) => string | undefined;
+
 /** undefined: the answer is a success. */
-export function failureOf(operation: string, answer: ServiceResponse): Failure | undefined {
+export function failureOf(
+  operation: string,
+  answer: ServiceResponse,
+  pathFor: PathFor,
+): Failure | undefined {
   const { status, headers } = answer;
   if (status === 200) return undefined;
   const body = parseBody(answer.text);
   const code = textOf(body.error, CODE) ?? 'bad_answer';
-  const detail = textOf(body.message, DETAILS[code] ?? NO_DETAIL);
+  const words =
+    typeof body.message === 'string'
+      ? body.message.replace(FIRST_PATH, (path) => pathFor(path) ?? path)
+      : '';
+  const detail = textOf(words, DETAILS[code] ?? NO_DETAIL);
   const retryAfterMs = secondsOf(body.retry_after ?? headers.get('retry-after')) * 1000;
   const remedy = code === 'bad_answer' ? NOT_STANDIN : REMEDIES[status];
   const said = [`${operation}: ${status} ${code}`, detail, remedy];
   const message = said.filter((part) => part !== undefined).join(': ');
   const facts = { ...factsOf(answer), code, detail, ...(status === 429 && { retryAfterMs }) };
-  const error = errorOf(message, body.message, facts);
+  const error = errorOf(message, words, facts);
   const isPassing =
     PASSING.includes(status) || (status === 500 && detail === 'database unavailable');
   return { error, isPassing, retryAfterMs };
@@ -110,13 +122,13 @@ function factsOf({ status, headers, attempts }: ServiceResponse) {
   return { status, requestId: headers.get('x-request-id') ?? undefined, attempts };
 }
 
-function errorOf(message: string, fault: unknown, facts: Facts & { status: number }): StandinError {
+function errorOf(message: string, words: string, facts: Facts & { status: number }): StandinError {
   const { code, status } = facts;
   if (code === 'invalid_type') {
-    const [, path = 'data', reason = 'is not acceptable'] = MESSAGE.exec(String(fault)) ?? [];
+    const [, path = 'data', reason = 'is not acceptable'] = MESSAGE.exec(words) ?? [];
     return new InvalidValueError(path, reason, facts);
   }
-  const [, path, kind] = NO_RIGHT.exec(String(fault)) ?? [];
+  const [, path, kind] = NO_RIGHT.exec(words) ?? [];
   const Class = CLASSES[status] ?? (status >= 500 ? UnavailableError : StandinError);
   return new Class(message, status === 403 ? { ...facts, path, kind } : facts);
 }

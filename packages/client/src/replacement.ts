@@ -1,4 +1,3 @@
-import { type Batch, batchesOf, type Counted } from './batches.ts';
 import type { Call } from './call.ts';
 import {
   answerAt,
@@ -11,10 +10,10 @@ import {
   rootOf,
   valueAt,
 } from './data.ts';
-import { ForbiddenError, InvalidValueError } from './errors.ts';
 import {
   badAnswer,
   checkPassed,
+  type PathFor,
   parseBody,
   type ServiceResponse,
   type Unapplied,
@@ -113,11 +112,9 @@ async function inTurn<T>(
   await Promise.all(Array.from({ length: settings.concurrency }, worker));
 }
 
-/** @param pathFor translates the path of an error: see `inTermsOf` */
-async function send(call: Call, body: string, pathFor: (path: string) => string | undefined) {
-  const answer = await call.send(body).catch((error) => {
-    throw inTermsOf(error, pathFor);
-  });
+/** @param pathFor see `Call.send` */
+async function send(call: Call, body: string, pathFor: PathFor) {
+  const answer = await call.send(body, pathFor);
   const { data, unapplied } = parseBody(answer.text);
   return { data, unapplied: unappliedIn(call.operation, answer, unapplied), answer };
 }
@@ -127,18 +124,48 @@ function checked({ operation }: Call, given: unknown, answer: ServiceResponse): 
   throw badAnswer(operation, answer);
 }
 
-/**
- * The error in terms of the caller's data.
- * @param pathFor the path there of a path in the request; undefined: the same
- */
-function inTermsOf(error: unknown, pathFor: (path: string) => string | undefined): unknown {
-  const hasPath = error instanceof InvalidValueError || error instanceof ForbiddenError;
-  const before = hasPath ? error.path : undefined;
-  const path = before === undefined ? undefined : pathFor(before);
-  if (path === undefined) return error;
-  if (error instanceof InvalidValueError)
-    return new InvalidValueError(path, error.reason, { ...error });
-  const { message, detail = '', ...facts } = error as ForbiddenError;
-  const moved = (text: string) => text.replace(before!, () => path);
-  return new ForbiddenError(moved(message), { ...facts, path, detail: moved(detail) });
+/** Consecutive items in one request, and its body. */
+export interface Batch<T> {
+  readonly items: readonly T[];
+  /** The index of the first item. */
+  readonly from: number;
+  readonly body: string;
+}
+
+/** An item, its JSON, and how many values the service may have to replace in it. */
+export type Counted<T> = readonly [item: T, json: string, count: number];
+
+/** The service's limit: each look-up confirms a guess. */
+const MAX_LOOKED_UP = 100;
+
+const utf8 = new TextEncoder();
+
+/** Splits lazily. An item that is too large by itself gets a batch of its own. */
+export function* batchesOf<T>(
+  { operation, settings }: Pick<Call, 'operation' | 'settings'>,
+  head: string,
+  items: Iterable<Counted<T>>,
+  tail: string,
+): Generator<Batch<T>, void> {
+  const { maxBytes } = settings;
+  const maxValues =
+    operation === 'lookup' ? Math.min(settings.maxValues, MAX_LOOKED_UP) : settings.maxValues;
+  // Each item counts with its comma; the last item has none.
+  const emptyBytes = head.length + tail.length - 1;
+  let [from, values, bytes] = [0, 0, emptyBytes];
+  let batch: T[] = [];
+  let written: string[] = [];
+  for (const [item, json, count] of items) {
+    const more = utf8.encode(json).length + 1;
+    if (batch.length > 0 && (values + count > maxValues || bytes + more > maxBytes)) {
+      yield { items: batch, from, body: head + written.join(',') + tail };
+      [from, values, bytes] = [from + batch.length, 0, emptyBytes];
+      [batch, written] = [[], []];
+    }
+    batch.push(item);
+    written.push(json);
+    values += count;
+    bytes += more;
+  }
+  if (batch.length > 0) yield { items: batch, from, body: head + written.join(',') + tail };
 }

@@ -1,7 +1,6 @@
 import { Call } from './call.ts';
-import { copyAt, refused, rootOf } from './data.ts';
+import { copyAt, placesAt, refused, rootOf } from './data.ts';
 import { badAnswer, parseBody, type Unapplied } from './failures.ts';
-import { placesAt } from './fields.ts';
 import {
   type CallOptions,
   checkOptions,

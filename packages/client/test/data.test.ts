@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { batchesOf } from '../src/batches.ts';
 import { InvalidValueError, Standin } from '../src/index.ts';
 import { checkOptions, type Fetch, type StandinOptions } from '../src/options.ts';
+import { batchesOf } from '../src/replacement.ts';
 
 const OPTIONS = {
   url: 'http://127.0.0.1:8080',
