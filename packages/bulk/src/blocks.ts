@@ -41,7 +41,10 @@ export async function* readBlocks(
     }
     rest = bytes.subarray(done);
     wanted = done === 0 ? Math.min(2 * rest.length, MAX_ROW_BYTES + 1) : 0;
-    if (rest.length > MAX_ROW_BYTES) throw tooLong(next);
+    if (rest.length > MAX_ROW_BYTES)
+      throw new BulkError(
+        `The row that begins on line ${next} is longer than ${MAX_ROW_BYTES} bytes: does a quote in it never close? Of a JSON file, only the items of one array are rows`,
+      );
   }
   return undefined;
 }
@@ -76,12 +79,6 @@ function* readRows(
     throw error;
   }
   if (rows.length > 0) yield rows;
-}
-
-function tooLong(line: number): BulkError {
-  return new BulkError(
-    `The row that begins on line ${line} is longer than ${MAX_ROW_BYTES} bytes: does a quote in it never close? Of a JSON file, only the items of one array are rows`,
-  );
 }
 
 /**

@@ -149,6 +149,9 @@ export class BulkFiles {
   #advance(rows: readonly Row[], { values, badRows }: Replaced): void {
     const last = rows.at(-1)!;
     const { position } = this;
+    const replaced = new Map(position.replaced);
+    for (const { field } of rows.flatMap(({ cells, problem }) => (problem ? [] : cells)))
+      replaced.set(field, (replaced.get(field) ?? 0) + 1);
     const found = this.#format.fields.map(
       ({ path }, i) =>
         (position.found[i] ?? 0) + rows.filter(({ paths }) => paths.includes(path)).length,
@@ -160,7 +163,7 @@ export class BulkFiles {
       values: position.values + values,
       rejected: position.rejected + badRows.length,
       found,
-      replaced: [...replacedIn(rows, new Map(position.replaced))],
+      replaced: [...replaced],
     };
   }
 
@@ -232,14 +235,6 @@ export async function nameFiles(job: Job): Promise<void> {
 async function removeCheckpoint(job: Job): Promise<void> {
   const path = checkpointFor(job);
   if (path !== undefined) await removeReplaced(path);
-}
-
-/** Adds the cells of the good rows, by field. */
-function replacedIn(rows: readonly Row[], counts: Map<string, number>): Map<string, number> {
-  for (const { cells, problem } of rows)
-    if (problem === undefined)
-      for (const { field } of cells) counts.set(field, (counts.get(field) ?? 0) + 1);
-  return counts;
 }
 
 function rejectLine({ line, problem }: Row): string {

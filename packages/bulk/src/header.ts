@@ -12,7 +12,7 @@ import {
 import { type Column, CsvScanner, csvFormat } from './csv.ts';
 import type { Input } from './input.ts';
 import { JsonFormat } from './json.ts';
-import { BulkError, lineEndsIn, MAX_ROW_BYTES, type RowFormat } from './row.ts';
+import { BulkError, lineEndsIn, MAX_ROW_BYTES } from './row.ts';
 
 /** The fields of a policy. A file has some of them. */
 export interface PolicyFields {
@@ -56,13 +56,8 @@ export interface FormatOptions {
   readonly keepsBlank?: boolean;
 }
 
-/** The bytes before the rows, and the format of the rows. */
-export interface Beginning {
-  readonly format: RowFormat;
-  /** Byte order mark and header line or opening bracket, which are copied unchanged. */
-  readonly bytes: Buffer;
-  readonly lineEnds: number;
-}
+/** The format of the rows, and the bytes before them: byte order mark, header or bracket. */
+export type Beginning = Awaited<ReturnType<typeof readBeginning>>;
 
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 const OPEN_ARRAY = 0x5b;
@@ -73,60 +68,61 @@ const CSV_DELIMITERS = [',', ';', '\t', '|'];
  * @param hasRows whether an earlier run has read rows
  * @throws BulkError
  */
-export async function readBeginning(
-  input: Input,
-  options: FormatOptions,
-  hasRows: boolean,
-): Promise<Beginning> {
-  const start = await readTo(input, Buffer.alloc(0), BOM.length);
-  refuseUtf16(input, start);
-  const bomBytes = start.subarray(0, BOM.length).equals(BOM) ? BOM.length : 0;
-  if (options.format === 'ndjson' || options.format === 'json')
-    return readJson(input, start, bomBytes, options, hasRows);
-  const fields = typeof options.fields === 'string' ? parseList(options.fields) : options.fields;
-  const { line, bytes } = await readFirstLine(input, start, bomBytes, fields, options);
-  if (options.hasHeader && bytes.length === bomBytes) throw new BulkError(`${input.name} is empty`);
-  const columns = findColumns(input, line, fields, options.hasHeader);
-  const counted = isPolicy(fields) ? columns.map(({ field }) => field) : [];
-  const end = options.hasHeader ? line.end : bomBytes;
+export async function readBeginning(input: Input, options: FormatOptions, hasRows: boolean) {
+  const start = await peek(input, BOM.length);
+  const [first, second] = start;
+  const hasMark = (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
+  // In UTF-16, one byte of each Latin letter is 0.
+  if (hasMark || (first === 0) !== (second === 0))
+    throw new BulkError(
+      `${input.name} seems to be UTF-16: convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8`,
+    );
+  const from = start.subarray(0, BOM.length).equals(BOM) ? BOM.length : 0;
+  const isJson = options.format === 'ndjson' || options.format === 'json';
+  const { end, ...beginning } = isJson
+    ? await readJson(input, from, options, hasRows)
+    : await readHeader(input, from, options);
+  const bytes = (await input.read()) ?? Buffer.alloc(0);
   input.unread(bytes.subarray(end));
-  return {
-    format: csvFormat(line.scanner, line.cells.length, columns, counted),
-    bytes: bytes.subarray(0, end),
-    lineEnds: options.hasHeader ? line.scanner.lineEnds : 0,
-  };
+  return { ...beginning, bytes: bytes.subarray(0, end) };
 }
 
 /** An opening bracket comes before rows that are the items of an array. */
 async function readJson(
   input: Input,
-  start: Buffer,
   from: number,
   { format, fields, keepsBlank = false }: FormatOptions,
   hasRows: boolean,
-): Promise<Beginning> {
-  const isLines = format === 'ndjson';
-  let bytes = start;
+) {
+  let bytes = await peek(input, from + 1);
   const first = () => skipSpace(bytes.toString('latin1'), from);
+  const isLines = format === 'ndjson';
   for (let length = -1; !isLines && first() === bytes.length && bytes.length > length; ) {
     length = bytes.length;
-    bytes = await readTo(input, bytes, length + 1);
+    bytes = await peek(input, length + 1);
   }
-  const at = first();
-  const isArray = !isLines && bytes[at] === OPEN_ARRAY;
-  const end = isArray ? at + 1 : from;
+  const isArray = !isLines && bytes[first()] === OPEN_ARRAY;
+  const end = isArray ? first() + 1 : from;
   // An array that ends here would have no row to complain about.
-  if (isArray && end === bytes.length) bytes = await readTo(input, bytes, end + 1);
-  if (isArray && end === bytes.length)
+  if (isArray && (await peek(input, end + 1)).length === end)
     throw new BulkError(`${input.name} ends in the middle of its JSON`);
-  input.unread(bytes.subarray(end));
   const rows = isLines ? 'lines' : isArray ? 'array' : 'texts';
   const root = pathsOf(fields, isArray);
-  return {
-    format: new JsonFormat({ root, rows, name: input.name, hasRows, keepsBlank }),
-    bytes: bytes.subarray(0, end),
-    lineEnds: lineEndsIn(bytes, 0, end),
-  };
+  const json = new JsonFormat({ root, rows, name: input.name, hasRows, keepsBlank });
+  return { end, lineEnds: lineEndsIn(bytes, 0, end), format: json };
+}
+
+async function readHeader(input: Input, from: number, options: FormatOptions) {
+  const { hasHeader } = options;
+  const fields = typeof options.fields === 'string' ? parseList(options.fields) : options.fields;
+  const { scanner, end, cells } = await readFirstLine(input, from, fields, options);
+  if (hasHeader && end === from) throw new BulkError(`${input.name} is empty`);
+  const columns = findColumns(input, cells, fields, hasHeader);
+  const counted = isPolicy(fields) ? columns.map(({ field }) => field) : [];
+  const format = csvFormat(scanner, cells.length, columns, counted);
+  return hasHeader
+    ? { end, lineEnds: scanner.lineEnds, format }
+    : { end: from, lineEnds: 0, format };
 }
 
 function pathsOf(fields: Fields, isArray: boolean): PathNode {
@@ -142,8 +138,35 @@ function pathsOf(fields: Fields, isArray: boolean): PathNode {
   }
 }
 
-/** The first record, scanned with one delimiter. */
-type FirstLine = ReturnType<typeof scanLine>;
+/** Prefers the delimiter that finds all fields; otherwise the delimiter that finds most cells. */
+async function readFirstLine(
+  input: Input,
+  from: number,
+  fields: readonly string[] | PolicyFields,
+  { format, delimiter, hasHeader }: FormatOptions,
+) {
+  const delimiters = delimiter ? [delimiter] : format === 'tsv' ? ['\t'] : CSV_DELIMITERS;
+  for (let wanted = BOM.length, length = -1; ; wanted = 2 * length) {
+    const bytes = await peek(input, wanted);
+    const isEnd = bytes.length === length;
+    const lines = delimiters.map((one) => scanLine(bytes, from, isEnd, one, format === 'csv'));
+    if (lines.every(({ end }) => end !== -1)) {
+      const byCells = lines.toSorted((a, b) => b.cells.length - a.cells.length);
+      const fits = ({ cells }: (typeof lines)[number]) =>
+        isPolicy(fields)
+          ? fields.paths.some((path) => columnOf(path, cells) !== undefined)
+          : fields.every((name) => cells.includes(name));
+      const line = (hasHeader && lines.find(fits)) || byCells[0]!;
+      if (line.scanner.problem === undefined) return line;
+      throw new BulkError(`The quotes in the first line of ${input.name} do not match`);
+    }
+    length = bytes.length;
+    if (length > MAX_ROW_BYTES)
+      throw new BulkError(
+        `The first line of ${input.name} is longer than ${MAX_ROW_BYTES} bytes: set --delimiter`,
+      );
+  }
+}
 
 function scanLine(
   bytes: Buffer,
@@ -153,7 +176,6 @@ function scanLine(
   hasQuotes: boolean,
 ) {
   const scanner = new CsvScanner(delimiter.charCodeAt(0), hasQuotes);
-  /** -1: more bytes are needed. */
   const end = scanner.scan(bytes, start, isEnd);
   const cells = Array.from({ length: scanner.cells }, (_, i) => {
     const text = bytes.toString('utf8', scanner.starts[i], scanner.ends[i]);
@@ -163,43 +185,10 @@ function scanLine(
   return { scanner, end, cells };
 }
 
-/** Prefers the delimiter that finds all fields; otherwise the delimiter that finds most cells. */
-async function readFirstLine(
-  input: Input,
-  start: Buffer,
-  from: number,
-  fields: readonly string[] | PolicyFields,
-  { format, delimiter, hasHeader }: FormatOptions,
-): Promise<{ line: FirstLine; bytes: Buffer }> {
-  const delimiters = delimiter ? [delimiter] : format === 'tsv' ? ['\t'] : CSV_DELIMITERS;
-  let bytes = start;
-  for (let isEnd = false; ; ) {
-    const lines = delimiters.map((one) => scanLine(bytes, from, isEnd, one, format === 'csv'));
-    if (lines.every((line) => line.end !== -1)) {
-      const byCells = lines.toSorted((a, b) => b.cells.length - a.cells.length);
-      const fits = ({ cells }: FirstLine) =>
-        isPolicy(fields)
-          ? fields.paths.some((path) => columnOf(path, cells) !== undefined)
-          : fields.every((name) => cells.includes(name));
-      const line = (hasHeader && lines.find(fits)) || byCells[0]!;
-      if (line.scanner.problem !== undefined)
-        throw new BulkError(`The quotes in the first line of ${input.name} do not match`);
-      return { line, bytes };
-    }
-    if (bytes.length > MAX_ROW_BYTES)
-      throw new BulkError(
-        `The first line of ${input.name} is longer than ${MAX_ROW_BYTES} bytes: set --delimiter`,
-      );
-    const more = await readTo(input, bytes, 2 * bytes.length);
-    isEnd = more.length === bytes.length;
-    bytes = more;
-  }
-}
-
 /** The columns that the fields name; of a policy, those that the file has. */
 function findColumns(
   input: Input,
-  { cells }: FirstLine,
+  cells: readonly string[],
   fields: readonly string[] | PolicyFields,
   hasHeader: boolean,
 ): Column[] {
@@ -264,27 +253,17 @@ function parseList(fields: string): readonly string[] {
   return names;
 }
 
-/** Reads until there are `wanted` bytes, or the input ends. */
-async function readTo(input: Input, bytes: Buffer, wanted: number): Promise<Buffer> {
-  const pieces = [bytes];
-  let { length } = bytes;
-  while (length < wanted) {
+/** So many bytes, or all until the input ends. The next read returns them again. */
+async function peek(input: Input, wanted: number): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  for (let length = 0; length < wanted; length += pieces.at(-1)!.length) {
     const next = await input.read();
     if (next === undefined) break;
     pieces.push(next);
-    length += next.length;
   }
-  return pieces.length === 1 ? bytes : Buffer.concat(pieces);
-}
-
-/** In UTF-16, one byte of each Latin letter is 0. */
-function refuseUtf16(input: Input, [first, second]: Buffer): void {
-  const hasMark = (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
-  if (hasMark || (first === 0) !== (second === 0)) {
-    throw new BulkError(
-      `${input.name} seems to be UTF-16: convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8`,
-    );
-  }
+  const bytes = pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces);
+  input.unread(bytes);
+  return bytes;
 }
 
 /** A least record has null before its item. */

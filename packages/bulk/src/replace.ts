@@ -104,11 +104,7 @@ async function askAll(
 }
 
 /** Bytes of the block, and the text that replaces them. */
-interface Edit {
-  readonly start: number;
-  readonly end: number;
-  readonly text: string;
-}
+type Edit = Pick<Cell, 'start' | 'end'> & { readonly text: string };
 
 function render(
   { bytes, rows }: Block,

@@ -4,6 +4,7 @@ import {
   failureOf,
   networkFailure,
   type PathFor,
+  parseBody,
   type ServiceResponse,
 } from './failures.ts';
 import { type CallOptions, checkApiKey, checkNumber, type Settings } from './options.ts';
@@ -77,7 +78,7 @@ export class Call {
       const request =
         body === undefined ? { method: 'GET', headers } : { method: 'POST', headers, body };
       const given = await this.#attempt(`/api/v1/${this.operation}`, request, attempts);
-      const failure = 'status' in given ? failureOf(this.operation, given, pathFor) : given;
+      const failure = 'status' in given ? failureOf(given, pathFor) : given;
       if (failure === undefined) return given as ServiceResponse;
       const longestMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (attempts - 1));
       // With full jitter: callers that failed together do not retry together.
@@ -108,7 +109,7 @@ export class Call {
   ): Promise<ServiceResponse | Failure> {
     if (this.#end.signal.aborted) throw this.#ended(attempts - 1);
     const end = new AbortController();
-    onAbort(this.#end.signal, () => end.abort());
+    const leave = onAbort(this.#end.signal, () => end.abort());
     const timeoutMs = Math.max(SHORTEST_ATTEMPT_MS, this.#timeoutMs / 3);
     const timer = setTimeout(() => end.abort(SILENCE), timeoutMs);
     try {
@@ -118,12 +119,14 @@ export class Call {
         redirect: 'manual',
       });
       const { status, headers } = response;
-      return { status, text: await response.text(), headers, attempts };
+      const body = parseBody(await response.text());
+      return { operation: this.operation, status, body, headers, attempts };
     } catch (error) {
       if (this.#end.signal.aborted) throw this.#ended(attempts);
       return networkFailure(this.operation, error, attempts);
     } finally {
       clearTimeout(timer);
+      leave();
     }
   }
 

@@ -81,6 +81,7 @@ function isScalar(data: unknown): boolean {
  * copy.
  */
 export function jsonOf(copy: unknown): string {
+  if (typeof copy === 'string') return JSON.stringify(copy);
   return JSON.stringify(copy, function (this: Record<string, unknown>, name, one) {
     // A program may have given bigints a toJSON, which was called before.
     return typeof this[name] === 'bigint' ? 0 : one;

@@ -18,8 +18,10 @@ export interface Unapplied {
 
 /** What `fetch` gives for an attempt. */
 export interface ServiceResponse {
+  readonly operation: string;
   readonly status: number;
-  readonly text: string;
+  /** Empty if it is not a JSON object. */
+  readonly body: Readonly<Record<string, unknown>>;
   readonly headers: { get(name: string): string | null };
   /** How often the client sent the request before this answer. */
   readonly attempts: number;
@@ -93,14 +95,9 @@ const NOT_STANDIN =
 export type PathFor = (path: string) => string | undefined;
 
 /** undefined: the answer is a success. */
-export function failureOf(
-  operation: string,
-  answer: ServiceResponse,
-  pathFor: PathFor,
-): Failure | undefined {
-  const { status, headers } = answer;
+export function failureOf(answer: ServiceResponse, pathFor: PathFor): Failure | undefined {
+  const { operation, status, headers, body } = answer;
   if (status === 200) return undefined;
-  const body = parseBody(answer.text);
   const code = textOf(body.error, CODE) ?? 'bad_answer';
   const words =
     typeof body.message === 'string'
@@ -148,30 +145,26 @@ export function networkFailure(operation: string, error: unknown, attempts: numb
 }
 
 /** A status 200 without Standin's JSON, or with data of another structure than the request's. */
-export function badAnswer(operation: string, answer: ServiceResponse): StandinError {
-  const message = `${operation}: the answer does not match the request: ${NOT_STANDIN}`;
+export function badAnswer(answer: ServiceResponse): StandinError {
+  const message = `${answer.operation}: the answer does not match the request: ${NOT_STANDIN}`;
   return new StandinError(message, { ...factsOf(answer), code: 'bad_answer' });
 }
 
 /** @throws StandinError when a path of the policy begins with `values`, and strings passed by it */
-export function checkPassed(operation: string, answer: ServiceResponse): void {
+export function checkPassed(answer: ServiceResponse): void {
   if (!/passed=[1-9]/.test(answer.headers.get('standin-strings') ?? '')) return;
-  const message = `${operation}: the policy left strings in clear, because one of its paths begins with values; rename that field in the policy`;
+  const message = `${answer.operation}: the policy left strings in clear, because one of its paths begins with values; rename that field in the policy`;
   throw new StandinError(message, { ...factsOf(answer), code: 'passed' });
 }
 
 export const REASONS: readonly unknown[] = ['unknown', 'forbidden'];
 
 /** The places that a lenient answer left out. @throws StandinError when it is not Standin's */
-export function unappliedIn(
-  operation: string,
-  answer: ServiceResponse,
-  given: unknown,
-): Unapplied[] {
-  const list = given ?? [];
+export function unappliedIn(answer: ServiceResponse): Unapplied[] {
+  const list = answer.body.unapplied ?? [];
   const isRight = (one: Unapplied | null) =>
     typeof one?.path === 'string' && IS_PATH.test(one.path) && REASONS.includes(one.reason);
-  if (!Array.isArray(list) || !list.every(isRight)) throw badAnswer(operation, answer);
+  if (!Array.isArray(list) || !list.every(isRight)) throw badAnswer(answer);
   return list.map(({ path, reason }) => ({ path, reason }));
 }
 
