@@ -160,11 +160,6 @@ describe('bad rows', () => {
     expect((await csv('a,b\n\ufffd,y\n')).problems).toEqual([]);
   });
 
-  test('they are left out, and the others stay', async () => {
-    const { output } = await csv('a,b\nx,y\nbad\nz,w\n', 'a', (value) => value.toUpperCase());
-    expect(output.toString()).toBe('a,b\nX,y\nZ,w\n');
-  });
-
   test('a quote that never closes names the line where it opens, after the rows before it', async () => {
     await expect(csv('a,b\nx,y\n"q\n",z\n1,"never\n2,3\n')).rejects.toThrow(
       'The quote that opens on line 5 never closes',

@@ -18,13 +18,6 @@ export function inputOf(bytes: Buffer, pieceBytes = bytes.length || 1): Input {
   } as Partial<Input> as Input;
 }
 
-interface Edited {
-  readonly output: Buffer;
-  readonly cells: readonly Cell[];
-  readonly problems: readonly string[];
-  readonly rows: number;
-}
-
 const DEFAULTS: FormatOptions = {
   format: 'csv',
   fields: '1',
@@ -38,7 +31,7 @@ export async function edited(
   options: Partial<FormatOptions>,
   replace: (value: string) => string = (value) => value,
   pieceBytes?: number,
-): Promise<Edited> {
+) {
   const input = inputOf(Buffer.from(bytes as string), pieceBytes);
   const beginning = await readBeginning(input, { ...DEFAULTS, ...options }, false);
   const pieces = [beginning.bytes];
