@@ -1,6 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createWriteStream, readdirSync, readFileSync, statSync } from 'node:fs';
+import { createWriteStream, readdirSync, readFileSync, statSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -117,25 +117,36 @@ test.runIf(process.platform === 'linux')('Ctrl-C ends it while it waits for a he
 });
 
 test('a checkpoint that nothing can be made of is in the way of all but --force', async () => {
-  runs.write('o.csv.checkpoint', '{');
   const command = 'tokenize in.csv --fields email -o o.csv --rejects o.rejects';
-  for (const again of ['', ' --resume'])
-    expect(await runs.failure(command + again)).toContain(
-      'o.csv.checkpoint was not written by this version',
-    );
+  for (const content of ['{', 'null', '{"version":2,"terms":{}}']) {
+    runs.write('o.csv.checkpoint', content);
+    for (const again of ['', ' --resume'])
+      expect(await runs.failure(command + again)).toContain(
+        'o.csv.checkpoint was not written by this version',
+      );
+  }
   expect((await runs.run(`${command} --force`)).code).toBe(3);
   expect(runs.exists('o.csv.checkpoint')).toBe(false);
 });
 
 test('an input that has changed is not gone on with; --force begins again', async () => {
-  runs.write('d.csv', csvOf(20_000, 'changed'));
+  const begun = new Date('2026-01-02T03:04:05.678Z');
+  const put = (content: string, at: Date) => {
+    runs.write('d.csv', content);
+    utimesSync(runs.path('d.csv'), at, at);
+  };
+  put(csvOf(20_000, 'changed'), begun);
   const command = 'tokenize d.csv --fields email -o d.out.csv';
   await runs.cutOff(command, ['d.out.csv.partial', 1]);
-  // As long as before, and another.
-  for (const changed of [csvOf(20_000, 'chanGED'), csvOf(10, 'other')]) {
-    runs.write('d.csv', changed);
+  for (const [content, at] of [
+    [csvOf(20_000, 'chanGED'), begun],
+    [csvOf(20_000, 'changed'), new Date()],
+    [csvOf(20_001, 'changed'), begun],
+  ] as const) {
+    put(content, at);
     expect(await runs.failure(`${command} --resume`)).toContain('The input has changed since');
   }
+  runs.write('d.csv', csvOf(10, 'other'));
   await runs.ok(`${command} --force`);
   expect(runs.read('d.out.csv').split('\r\n')).toHaveLength(12);
 });

@@ -30,15 +30,8 @@ elsewhere: pass
 rights: { "*": { "*": full } }
 `;
 
-interface Language {
-  readonly name: string;
-  /** What has to be installed; the last words make it say its version. */
-  readonly needs: readonly string[];
-  readonly build?: readonly string[];
-  readonly run: readonly string[];
-}
-
-const LANGUAGES: readonly Language[] = [
+/** `needs`: what has to be installed; the last words make it say its version. */
+const LANGUAGES: readonly { name: string; needs: string[]; build?: string[]; run: string[] }[] = [
   { name: 'curl', needs: ['curl', '--version'], run: ['sh', 'standin.sh'] },
   { name: 'python', needs: [PYTHON, '--version'], run: [PYTHON, 'customer.py'] },
   {

@@ -17,22 +17,16 @@ const NODE_MODULES = join(TOOLS, 'node/node_modules');
 const JAR = `${TOOLS}/openapi-generator-cli.jar`;
 const LIBRARIES = `${TOOLS}/java/*`;
 
-/** Shell commands for a folder with openapi.json. */
-interface Generator {
-  readonly name: string;
-  /** Fails without what the other commands need. */
-  readonly find: string;
-  /** Makes the client in the folder standin. */
-  readonly generate: string;
-  /** Compiles the client, or checks its types. */
-  readonly compile: string;
-  /** A file of callers/. Of Python and TypeScript, its name in the folder is `caller`. */
-  readonly caller: string;
-  /** Compiles and runs the caller. */
-  readonly call: string;
-  /** A file of callers/ that runs the cases of cases.json, its name in the folder, its command. */
-  readonly cases?: readonly [string, string, string];
-}
+/**
+ * Shell commands for a folder with openapi.json. `find` fails without what the others need,
+ * `generate` makes the client in the folder standin, `compile` compiles it or checks its types,
+ * `call` compiles and runs `caller`, a file of callers/; of Python and TypeScript, its name in the
+ * folder is `caller`. `cases`: a file of callers/ that runs the cases of cases.json, its name in the
+ * folder, its command.
+ */
+type Generator = Readonly<
+  Record<'name' | 'find' | 'generate' | 'compile' | 'caller' | 'call', string>
+> & { readonly cases?: readonly [string, string, string] };
 
 const openapiGenerator = (target: string) =>
   `java -jar ${JAR} generate -g ${target} -i openapi.json`;

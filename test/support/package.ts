@@ -4,18 +4,12 @@ import { join, relative } from 'node:path';
 import { type Ended, endOf, ROOT } from './program.ts';
 import type { Surroundings } from './running.ts';
 
-interface PackedFile {
-  readonly path: string;
-  readonly size: number;
-  readonly mode: number;
-}
-
+/** What `npm pack` says of a package, and where it is. Sizes are in bytes. */
 export interface Packed {
   readonly tarball: string;
-  /** Size in bytes. */
   readonly size: number;
   readonly unpackedSize: number;
-  readonly files: readonly PackedFile[];
+  readonly files: readonly { readonly path: string; readonly mode: number }[];
 }
 
 /** Time to build, pack and install on a busy machine. */

@@ -1,6 +1,5 @@
-import { BulkError } from './bulk-error.ts';
 import type { Input } from './input.ts';
-import { MAX_ROW_BYTES, type Row, type RowFormat } from './row.ts';
+import { BulkError, MAX_ROW_BYTES, type Row, type RowFormat } from './row.ts';
 
 /** The most cells in a block, which is one request. */
 export const MAX_CELLS = 2_000;
@@ -42,7 +41,10 @@ export async function* readBlocks(
     }
     rest = bytes.subarray(done);
     wanted = done === 0 ? Math.min(2 * rest.length, MAX_ROW_BYTES + 1) : 0;
-    if (rest.length > MAX_ROW_BYTES) throw tooLong(next);
+    if (rest.length > MAX_ROW_BYTES)
+      throw new BulkError(
+        `The row that begins on line ${next} is longer than ${MAX_ROW_BYTES} bytes: does a quote in it never close? Of a JSON file, only the items of one array are rows`,
+      );
   }
   return undefined;
 }
@@ -79,8 +81,47 @@ function* readRows(
   if (rows.length > 0) yield rows;
 }
 
-function tooLong(line: number): BulkError {
-  return new BulkError(
-    `The row that begins on line ${line} is longer than ${MAX_ROW_BYTES} bytes: does a quote in it never close? Of a JSON file, only the items of one array are rows`,
-  );
+/**
+ * Works on several items at once, and yields the results in the order of the items. A slow source
+ * delays no result. If the source fails, the earlier results still come first.
+ * @param source queues calls of `next`, as a generator does
+ * @param atOnce most items that are in work or wait for an earlier result
+ * @param stop ends the iteration at once, with the reason of the signal
+ */
+export async function* inOrder<T, R>(
+  source: AsyncGenerator<T, undefined>,
+  work: (item: T) => Promise<R>,
+  atOnce: number,
+  stop: AbortSignal,
+): AsyncGenerator<R, undefined> {
+  const begin = async () => {
+    const next = await source.next();
+    stop.throwIfAborted();
+    return next.done ? next : { done: false as const, value: await work(next.value) };
+  };
+  const begun: ReturnType<typeof begin>[] = [];
+  for (;;) {
+    stop.throwIfAborted();
+    while (begun.length < atOnce) {
+      begun.push(begin());
+      // A failure is thrown in its turn.
+      begun.at(-1)!.catch(() => {});
+    }
+    const next = await untilStopped(begun[0]!, stop);
+    if (next === undefined) throw stop.reason;
+    begun.shift();
+    if (next.done) return undefined;
+    yield next.value;
+  }
+}
+
+/** The result of work; undefined: stopped first. */
+export async function untilStopped<T>(work: Promise<T>, stop: AbortSignal): Promise<T | undefined> {
+  let end = (): void => {};
+  // A race of one promise for all work would keep all results.
+  const stopped = new Promise<undefined>((resolve) => {
+    end = () => resolve(undefined);
+    stop.addEventListener('abort', end);
+  });
+  return Promise.race([work, stopped]).finally(() => stop.removeEventListener('abort', end));
 }

@@ -1,8 +1,9 @@
-import { BulkError } from './bulk-error.ts';
 import {
+  BulkError,
   type Cell,
   decode,
   NOT_UTF8,
+  NOTHING,
   type Problem,
   type Row,
   type RowFormat,
@@ -47,7 +48,7 @@ export function csvFormat(
         );
       const { lineEnds } = scanner;
       const isBlank = scanner.cells === 1 && scanner.starts[0] === scanner.ends[0];
-      const row = { line, lineEnds, start, end, isBlank, cells: [], paths: [], problem: undefined };
+      const row = { line, lineEnds, start, end, isBlank, ...NOTHING };
       if (isBlank) return row;
       const reason = shapeProblem(scanner, width);
       if (reason !== undefined) return { ...row, problem: { field: undefined, reason } };

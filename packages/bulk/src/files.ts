@@ -1,38 +1,26 @@
 import { rm } from 'node:fs/promises';
 import { listed, suggested } from '#paths';
-import { BadRowError, BulkError } from './bulk-error.ts';
-import { type Checkpoint, type Position, writeCheckpoint } from './checkpoint.ts';
-import type { Beginning } from './header.ts';
+import { type Beginning, isPolicy, NoFieldError, noFieldOfPolicy } from './header.ts';
 import type { Input } from './input.ts';
-import { checkpointFor, isResumable, type Job, outputPaths, termsOf } from './job.ts';
-import { withoutComma } from './json.ts';
 import {
-  nameAtLast,
-  type Output,
-  OutputFile,
-  partialOf,
-  removeReplaced,
-  StandardOutput,
-} from './output.ts';
-import { isPolicy, NoFieldOfPolicy } from './policy-paths.ts';
+  type Checkpoint,
+  checkpointFor,
+  isResumable,
+  type Job,
+  outputPaths,
+  type Position,
+  termsOf,
+  writeCheckpoint,
+} from './job.ts';
+import { withoutComma } from './json.ts';
+import { nameAtLast, OutputFile, partialOf, removeReplaced, StandardOutput } from './output.ts';
 import type { Replaced } from './replace.ts';
-import type { Row, RowFormat } from './row.ts';
+import { BadRowError, type Row, type RowFormat } from './row.ts';
 
 const PRIVATE_MODE = 0o600;
 const USUAL_MODE = 0o666;
 const CHECKPOINT_INTERVAL_MS = 1_000;
 const REJECTS_HEADER = Buffer.from('line,field,reason\n');
-
-/** No row has a field of --fields, so that its values would be copied in clear. */
-class MissingFieldError extends BulkError {
-  constructor(name: string, field: string, rows: number, sample: readonly string[]) {
-    const fields = sample.length === 0 ? '' : `; the first row has: ${listed(sample)}`;
-    const counted = rows === 1 ? 'its only row' : `any of ${rows.toLocaleString('en-US')} rows`;
-    super(
-      `${name} has no field ${suggested(field, sample)} in ${counted}${fields}. A field that a file may lack has a question mark after it: --fields "${field}?"`,
-    );
-  }
-}
 
 /** Before the first byte. */
 export const NOWHERE: Position = {
@@ -45,7 +33,7 @@ export class BulkFiles {
   readonly #job: Job;
   readonly #input: Input;
   readonly #format: RowFormat;
-  readonly #outputs = new Map<string, Output>();
+  readonly #outputs = new Map<string, OutputFile | StandardOutput>();
   position: Position;
   #savedAtMs = performance.now();
   /** Whether all outputs end at `position`. */
@@ -71,7 +59,7 @@ export class BulkFiles {
     const isNew = Object.keys(lengths).length === 0;
     try {
       // The checkpoint comes first, so that --resume recognizes the other files.
-      if (isNew && files.#isResumable) await files.#writeCheckpoint({}, false);
+      if (isNew) await files.#writeCheckpoint({}, false);
       await files.#open(head, lengths);
       return files;
     } catch (error) {
@@ -96,16 +84,12 @@ export class BulkFiles {
     }
   }
 
-  get #isResumable(): boolean {
-    return isResumable(this.#job, this.#input);
-  }
-
   /** @throws BadRowError for the first bad row, without --rejects */
   async write(rows: readonly Row[], bytes: Buffer, replaced: Replaced): Promise<void> {
     const { badRows } = replaced;
     const rejects = this.#outputs.get('--rejects');
     const [bad] = badRows;
-    if (bad !== undefined && rejects === undefined) throw new BadRowError(bad.line, bad.problem!);
+    if (bad !== undefined && rejects === undefined) throw new BadRowError(bad);
     this.#isWhole = false;
     const output = this.#outputs.get('--output');
     await output?.write(this.#after(this.#goodRows, replaced.bytes));
@@ -117,10 +101,12 @@ export class BulkFiles {
     }
     this.#advance(rows, replaced);
     this.#isWhole = true;
-    const isFound = this.#missing() === undefined;
-    if (isFound) await output?.release();
-    else if (output instanceof StandardOutput && output.isFull) this.#checkFields();
-    if (performance.now() - this.#savedAtMs >= CHECKPOINT_INTERVAL_MS) await this.save();
+    // Nobody mistakes a file for complete while it has its partial name.
+    if (output instanceof StandardOutput) {
+      if (this.#missing() === undefined) await output.release();
+      else if (output.isFull) this.#checkFields();
+    }
+    if (performance.now() - this.#savedAtMs >= CHECKPOINT_INTERVAL_MS) await this.#save(false);
   }
 
   get fields(): [field: string, rows: number][] {
@@ -144,23 +130,28 @@ export class BulkFiles {
     return this.#format.fields.find(({ isOptional }, i) => !isOptional && !found[i])?.path;
   }
 
-  /**
-   * Rows without a field would be in the output as they were.
-   * @throws MissingFieldError or NoFieldOfPolicy
-   */
+  /** @throws NoFieldError, because rows without a field would be in the output as they were */
   #checkFields(): void {
     const missing = this.#missing();
-    const isHarmless = this.#goodRows === 0 || 'take' in this.#job;
-    if (missing === undefined || isHarmless) return;
-    const { sample } = this.#format;
+    if (missing === undefined || this.#goodRows === 0 || 'take' in this.#job) return;
     const { fields } = this.#job;
-    if (isPolicy(fields)) throw new NoFieldOfPolicy(this.#input.name, sample, fields);
-    throw new MissingFieldError(this.#input.name, missing, this.position.rows, sample);
+    const { sample } = this.#format;
+    const { name } = this.#input;
+    if (isPolicy(fields)) throw noFieldOfPolicy(name, sample, fields);
+    const { rows } = this.position;
+    const counted = rows === 1 ? 'its only row' : `any of ${rows.toLocaleString('en-US')} rows`;
+    const has = sample.length === 0 ? '' : `; the first row has: ${listed(sample)}`;
+    throw new NoFieldError(
+      `${name} has no field ${suggested(missing, sample)} in ${counted}${has}. A field that a file may lack has a question mark after it: --fields "${missing}?"`,
+    );
   }
 
   #advance(rows: readonly Row[], { values, badRows }: Replaced): void {
     const last = rows.at(-1)!;
     const { position } = this;
+    const replaced = new Map(position.replaced);
+    for (const { field } of rows.flatMap(({ cells, problem }) => (problem ? [] : cells)))
+      replaced.set(field, (replaced.get(field) ?? 0) + 1);
     const found = this.#format.fields.map(
       ({ path }, i) =>
         (position.found[i] ?? 0) + rows.filter(({ paths }) => paths.includes(path)).length,
@@ -172,25 +163,20 @@ export class BulkFiles {
       values: position.values + values,
       rejected: position.rejected + badRows.length,
       found,
-      replaced: [...replacedIn(rows, new Map(position.replaced))],
+      replaced: [...replaced],
     };
-  }
-
-  async save(): Promise<void> {
-    // After a failed write, the previous checkpoint stays valid.
-    if (!this.#isWhole) return;
-    await this.#save(false);
   }
 
   /** Syncs all files to the disk. A resumed run begins here. */
   async #save(isComplete: boolean): Promise<void> {
     const lengths: Record<string, number> = {};
     for (const [option, output] of this.#outputs) lengths[option] = await output.flush();
-    if (this.#isResumable) await this.#writeCheckpoint(lengths, isComplete);
+    await this.#writeCheckpoint(lengths, isComplete);
     this.#savedAtMs = performance.now();
   }
 
   async #writeCheckpoint(lengths: Checkpoint['lengths'], isComplete: boolean): Promise<void> {
+    if (!isResumable(this.#job, this.#input)) return;
     await writeCheckpoint(checkpointFor(this.#job)!, {
       terms: termsOf(this.#job),
       input: this.#input.identity!,
@@ -200,18 +186,17 @@ export class BulkFiles {
     });
   }
 
-  /** Call after the last row. @throws MissingFieldError */
+  /** Call after the last row. @throws NoFieldError */
   async finish(): Promise<void> {
     this.#checkFields();
-    await this.#outputs.get('--output')?.release();
+    const output = this.#outputs.get('--output');
+    if (output instanceof StandardOutput) await output.release();
     // From here on, only a complete checkpoint is right: a resumed run would write this end again.
     this.#isWhole = false;
     const { end } = this.#format;
     if (end !== undefined) await this.#outputs.get('--rejected-rows')?.write(end);
     await this.#save(true);
     await nameFiles(this.#job);
-    const checkpoint = checkpointFor(this.#job);
-    if (checkpoint !== undefined) await removeReplaced(checkpoint);
   }
 
   /**
@@ -219,15 +204,21 @@ export class BulkFiles {
    * @returns whether a run can resume
    */
   async leave(error: unknown): Promise<boolean> {
-    const isMissing = error instanceof MissingFieldError || error instanceof NoFieldOfPolicy;
-    const isKept = this.#isResumable && this.position.rows > 0 && !isMissing;
-    await (isKept ? this.save() : this.#discard());
-    return isKept;
+    const canResume = isResumable(this.#job, this.#input);
+    const isKept = canResume && this.position.rows > 0 && !(error instanceof NoFieldError);
+    try {
+      if (!isKept) await this.#discard();
+      // After a failed write, the previous checkpoint stays valid.
+      else if (this.#isWhole) await this.#save(false);
+      return isKept;
+    } catch {
+      return canResume;
+    }
   }
 
   async #discard(): Promise<void> {
     for (const path of outputPaths(this.#job).values()) await rm(partialOf(path), { force: true });
-    if (this.#isResumable) await removeReplaced(checkpointFor(this.#job)!);
+    await removeCheckpoint(this.#job);
   }
 
   async close(): Promise<void> {
@@ -238,14 +229,12 @@ export class BulkFiles {
 /** Gives complete files their final names. Skips files that have them already. */
 export async function nameFiles(job: Job): Promise<void> {
   for (const path of outputPaths(job).values()) await nameAtLast(path);
+  await removeCheckpoint(job);
 }
 
-/** Adds the cells of the good rows, by field. */
-function replacedIn(rows: readonly Row[], counts: Map<string, number>): Map<string, number> {
-  for (const { cells, problem } of rows)
-    if (problem === undefined)
-      for (const { field } of cells) counts.set(field, (counts.get(field) ?? 0) + 1);
-  return counts;
+async function removeCheckpoint(job: Job): Promise<void> {
+  const path = checkpointFor(job);
+  if (path !== undefined) await removeReplaced(path);
 }
 
 function rejectLine({ line, problem }: Row): string {

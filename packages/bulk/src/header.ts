@@ -6,22 +6,44 @@ import {
   type PathNode,
   parsePaths,
   skipSpace,
+  stepsOf,
   suggested,
 } from '#paths';
-import { BulkError } from './bulk-error.ts';
 import { type Column, CsvScanner, csvFormat } from './csv.ts';
 import type { Input } from './input.ts';
 import { JsonFormat } from './json.ts';
-import { NdjsonFormat } from './ndjson.ts';
-import {
-  columnOf,
-  type Fields,
-  isPolicy,
-  NoFieldOfPolicy,
-  type PolicyFields,
-  treeOf,
-} from './policy-paths.ts';
-import { lineEndsIn, MAX_ROW_BYTES, type RowFormat } from './row.ts';
+import { BulkError, lineEndsIn, MAX_ROW_BYTES } from './row.ts';
+
+/** The fields of a policy. A file has some of them. */
+export interface PolicyFields {
+  /** Identifies the policy, for messages and for `--resume`. */
+  readonly policy: string;
+  readonly paths: readonly string[];
+}
+
+/**
+ * What rows have: the text of `--fields`; names of columns or paths, each by itself; or the fields
+ * of a policy.
+ */
+type Fields = string | readonly string[] | PolicyFields;
+
+export function isPolicy(fields: Fields): fields is PolicyFields {
+  return typeof fields === 'object' && 'policy' in fields;
+}
+
+/** No row has a field, so that its values would be copied in clear. */
+export class NoFieldError extends BulkError {}
+
+/** @param sample fields of the file */
+export function noFieldOfPolicy(
+  name: string,
+  sample: readonly string[],
+  { policy, paths }: PolicyFields,
+): NoFieldError {
+  return new NoFieldError(
+    `${name} has no field of the policy (${policy}): the policy has ${listed(paths)}; the file has ${listed(sample)}. Rename its fields, or name them with --fields, which makes all of them of the kind text`,
+  );
+}
 
 export interface FormatOptions {
   /** Quotes have a meaning in csv, not in tsv. */
@@ -34,13 +56,8 @@ export interface FormatOptions {
   readonly keepsBlank?: boolean;
 }
 
-/** The bytes before the rows, and the format of the rows. */
-export interface Beginning {
-  readonly format: RowFormat;
-  /** Byte order mark and header line or opening bracket, which are copied unchanged. */
-  readonly bytes: Buffer;
-  readonly lineEnds: number;
-}
+/** The format of the rows, and the bytes before them: byte order mark, header or bracket. */
+export type Beginning = Awaited<ReturnType<typeof readBeginning>>;
 
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 const OPEN_ARRAY = 0x5b;
@@ -51,80 +68,104 @@ const CSV_DELIMITERS = [',', ';', '\t', '|'];
  * @param hasRows whether an earlier run has read rows
  * @throws BulkError
  */
-export async function readBeginning(
-  input: Input,
-  options: FormatOptions,
-  hasRows: boolean,
-): Promise<Beginning> {
-  const start = await readTo(input, Buffer.alloc(0), BOM.length);
-  refuseUtf16(input, start);
-  const bomBytes = start.subarray(0, BOM.length).equals(BOM) ? BOM.length : 0;
-  if (options.format === 'ndjson') {
-    const format = new NdjsonFormat(pathsOf(options.fields, false), options.keepsBlank);
-    input.unread(start.subarray(bomBytes));
-    return { format, bytes: start.subarray(0, bomBytes), lineEnds: 0 };
-  }
-  if (options.format === 'json') return readJson(input, start, bomBytes, options, hasRows);
-  const fields = typeof options.fields === 'string' ? parseList(options.fields) : options.fields;
-  const { line, bytes } = await readFirstLine(input, start, bomBytes, fields, options);
-  if (options.hasHeader && bytes.length === bomBytes) throw new BulkError(`${input.name} is empty`);
-  const columns = isPolicy(fields)
-    ? findPolicyColumns(input, line, fields)
-    : findColumns(input, line, fields, options.hasHeader);
-  const counted = isPolicy(fields) ? columns.map(({ field }) => field) : [];
-  const end = options.hasHeader ? line.end : bomBytes;
+export async function readBeginning(input: Input, options: FormatOptions, hasRows: boolean) {
+  const start = await peek(input, BOM.length);
+  const [first, second] = start;
+  const hasMark = (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
+  // In UTF-16, one byte of each Latin letter is 0.
+  if (hasMark || (first === 0) !== (second === 0))
+    throw new BulkError(
+      `${input.name} seems to be UTF-16: convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8`,
+    );
+  const from = start.subarray(0, BOM.length).equals(BOM) ? BOM.length : 0;
+  const isJson = options.format === 'ndjson' || options.format === 'json';
+  const { end, ...beginning } = isJson
+    ? await readJson(input, from, options, hasRows)
+    : await readHeader(input, from, options);
+  const bytes = (await input.read()) ?? Buffer.alloc(0);
   input.unread(bytes.subarray(end));
-  return {
-    format: csvFormat(line.scanner, line.cells.length, columns, counted),
-    bytes: bytes.subarray(0, end),
-    lineEnds: options.hasHeader ? line.scanner.lineEnds : 0,
-  };
+  return { ...beginning, bytes: bytes.subarray(0, end) };
+}
+
+/** An opening bracket comes before rows that are the items of an array. */
+async function readJson(
+  input: Input,
+  from: number,
+  { format, fields, keepsBlank = false }: FormatOptions,
+  hasRows: boolean,
+) {
+  let bytes = await peek(input, from + 1);
+  const first = () => skipSpace(bytes.toString('latin1'), from);
+  const isLines = format === 'ndjson';
+  for (let length = -1; !isLines && first() === bytes.length && bytes.length > length; ) {
+    length = bytes.length;
+    bytes = await peek(input, length + 1);
+  }
+  const isArray = !isLines && bytes[first()] === OPEN_ARRAY;
+  const end = isArray ? first() + 1 : from;
+  // An array that ends here would have no row to complain about.
+  if (isArray && (await peek(input, end + 1)).length === end)
+    throw new BulkError(`${input.name} ends in the middle of its JSON`);
+  const rows = isLines ? 'lines' : isArray ? 'array' : 'texts';
+  const root = pathsOf(fields, isArray);
+  const json = new JsonFormat({ root, rows, name: input.name, hasRows, keepsBlank });
+  return { end, lineEnds: lineEndsIn(bytes, 0, end), format: json };
+}
+
+async function readHeader(input: Input, from: number, options: FormatOptions) {
+  const { hasHeader } = options;
+  const fields = typeof options.fields === 'string' ? parseList(options.fields) : options.fields;
+  const { scanner, end, cells } = await readFirstLine(input, from, fields, options);
+  if (hasHeader && end === from) throw new BulkError(`${input.name} is empty`);
+  const columns = findColumns(input, cells, fields, hasHeader);
+  const counted = isPolicy(fields) ? columns.map(({ field }) => field) : [];
+  const format = csvFormat(scanner, cells.length, columns, counted);
+  return hasHeader
+    ? { end, lineEnds: scanner.lineEnds, format }
+    : { end: from, lineEnds: 0, format };
 }
 
 function pathsOf(fields: Fields, isArray: boolean): PathNode {
   try {
     if (typeof fields === 'string') return parsePaths(fields, isArray);
-    if (isPolicy(fields)) return treeOf(fields);
     const tree = newTree();
-    for (const path of fields) addPath(tree, path, 'A field option');
+    if (!isPolicy(fields)) for (const path of fields) addPath(tree, path, 'A field option');
+    // No row need have any field of a policy.
+    else for (const path of fields.paths) addPath(tree, path, '--policy').at(-1)!.isOptional = true;
     return tree;
   } catch (error) {
     throw error instanceof PathError ? new BulkError(error.message) : error;
   }
 }
 
-/** An opening bracket comes before rows that are the items of an array. */
-async function readJson(
+/** Prefers the delimiter that finds all fields; otherwise the delimiter that finds most cells. */
+async function readFirstLine(
   input: Input,
-  start: Buffer,
   from: number,
-  { fields, keepsBlank }: FormatOptions,
-  hasRows: boolean,
-): Promise<Beginning> {
-  let bytes = start;
-  const first = () => skipSpace(bytes.toString('latin1'), from);
-  for (let length = -1; first() === bytes.length && bytes.length > length; ) {
+  fields: readonly string[] | PolicyFields,
+  { format, delimiter, hasHeader }: FormatOptions,
+) {
+  const delimiters = delimiter ? [delimiter] : format === 'tsv' ? ['\t'] : CSV_DELIMITERS;
+  for (let wanted = BOM.length, length = -1; ; wanted = 2 * length) {
+    const bytes = await peek(input, wanted);
+    const isEnd = bytes.length === length;
+    const lines = delimiters.map((one) => scanLine(bytes, from, isEnd, one, format === 'csv'));
+    if (lines.every(({ end }) => end !== -1)) {
+      const byCells = lines.toSorted((a, b) => b.cells.length - a.cells.length);
+      const fits = ({ cells }: (typeof lines)[number]) =>
+        isPolicy(fields)
+          ? fields.paths.some((path) => columnOf(path, cells) !== undefined)
+          : fields.every((name) => cells.includes(name));
+      const line = (hasHeader && lines.find(fits)) || byCells[0]!;
+      if (line.scanner.problem === undefined) return line;
+      throw new BulkError(`The quotes in the first line of ${input.name} do not match`);
+    }
     length = bytes.length;
-    bytes = await readTo(input, bytes, length + 1);
+    if (length > MAX_ROW_BYTES)
+      throw new BulkError(
+        `The first line of ${input.name} is longer than ${MAX_ROW_BYTES} bytes: set --delimiter`,
+      );
   }
-  const at = first();
-  const isArray = bytes[at] === OPEN_ARRAY;
-  const end = isArray ? at + 1 : from;
-  // An array that ends here would have no row to complain about.
-  if (isArray && end === bytes.length) bytes = await readTo(input, bytes, end + 1);
-  if (isArray && end === bytes.length)
-    throw new BulkError(`${input.name} ends in the middle of its JSON`);
-  input.unread(bytes.subarray(end));
-  const format = new JsonFormat(pathsOf(fields, isArray), input.name, isArray, hasRows, keepsBlank);
-  return { format, bytes: bytes.subarray(0, end), lineEnds: lineEndsIn(bytes, 0, end) };
-}
-
-/** The first record, scanned with one delimiter. */
-interface FirstLine {
-  readonly scanner: CsvScanner;
-  /** -1: more bytes are needed. */
-  readonly end: number;
-  readonly cells: readonly string[];
 }
 
 function scanLine(
@@ -133,7 +174,7 @@ function scanLine(
   isEnd: boolean,
   delimiter: string,
   hasQuotes: boolean,
-): FirstLine {
+) {
   const scanner = new CsvScanner(delimiter.charCodeAt(0), hasQuotes);
   const end = scanner.scan(bytes, start, isEnd);
   const cells = Array.from({ length: scanner.cells }, (_, i) => {
@@ -144,83 +185,48 @@ function scanLine(
   return { scanner, end, cells };
 }
 
-/** Prefers the delimiter that finds all fields; otherwise the delimiter that finds most cells. */
-async function readFirstLine(
-  input: Input,
-  start: Buffer,
-  from: number,
-  fields: readonly string[] | PolicyFields,
-  { format, delimiter, hasHeader }: FormatOptions,
-): Promise<{ line: FirstLine; bytes: Buffer }> {
-  const delimiters = delimiter ? [delimiter] : format === 'tsv' ? ['\t'] : CSV_DELIMITERS;
-  let bytes = start;
-  for (let isEnd = false; ; ) {
-    const lines = delimiters.map((one) => scanLine(bytes, from, isEnd, one, format === 'csv'));
-    if (lines.every((line) => line.end !== -1)) {
-      const byCells = lines.toSorted((a, b) => b.cells.length - a.cells.length);
-      const fits = ({ cells }: FirstLine) =>
-        isPolicy(fields)
-          ? fields.paths.some((path) => columnOf(path, cells) !== undefined)
-          : fields.every((name) => cells.includes(name));
-      const line = (hasHeader && lines.find(fits)) || byCells[0]!;
-      if (line.scanner.problem !== undefined)
-        throw new BulkError(`The quotes in the first line of ${input.name} do not match`);
-      return { line, bytes };
-    }
-    if (bytes.length > MAX_ROW_BYTES)
-      throw new BulkError(
-        `The first line of ${input.name} is longer than ${MAX_ROW_BYTES} bytes: set --delimiter`,
-      );
-    const more = await readTo(input, bytes, 2 * bytes.length);
-    isEnd = more.length === bytes.length;
-    bytes = more;
-  }
-}
-
+/** The columns that the fields name; of a policy, those that the file has. */
 function findColumns(
   input: Input,
-  { cells }: FirstLine,
-  names: readonly string[],
+  cells: readonly string[],
+  fields: readonly string[] | PolicyFields,
   hasHeader: boolean,
 ): Column[] {
-  return names.map((field) => {
-    const named = cells.flatMap((cell, index) => (cell === field ? [index] : []));
-    if (!hasHeader) return { field, index: columnNumber(input, field, cells) };
-    if (named.length > 1)
-      throw new BulkError(
-        `The header of ${input.name} has the field ${field} ${named.length} times`,
-      );
-    if (named.length === 0) {
-      const remedy = isEmpty(cells)
-        ? 'its first line is empty'
-        : `its fields are: ${listed(cells)}`;
-      throw new BulkError(`${input.name} has no field ${suggested(field, cells)}; ${remedy}`);
-    }
-    return { field, index: named[0]! };
-  });
-}
-
-/** The columns that the policy names. */
-function findPolicyColumns(input: Input, line: FirstLine, fields: PolicyFields): Column[] {
+  const indexOf = hasHeader ? columnNamed : columnNumbered;
+  if (!isPolicy(fields))
+    return fields.map((field) => ({ field, index: indexOf(input, field, cells) }));
   const columns = new Map<number, Column>();
   for (const field of fields.paths) {
-    const name = columnOf(field, line.cells);
+    const name = columnOf(field, cells);
     if (name === undefined) continue;
-    const [{ index }] = findColumns(input, line, [name], true) as [Column];
+    const index = columnNamed(input, name, cells);
     if (!columns.has(index)) columns.set(index, { field, index });
   }
-  if (columns.size === 0) throw new NoFieldOfPolicy(input.name, line.cells, fields);
+  if (columns.size === 0) throw noFieldOfPolicy(input.name, cells, fields);
   return [...columns.values()];
 }
 
-function columnNumber(input: Input, field: string, cells: readonly string[]): number {
+function columnNamed({ name }: Input, field: string, cells: readonly string[]): number {
+  const times = cells.filter((cell) => cell === field).length;
+  if (times === 1) return cells.indexOf(field);
+  if (times > 1) throw new BulkError(`The header of ${name} has the field ${field} ${times} times`);
+  const fields = isEmpty(cells) ? 'its first line is empty' : `its fields are: ${listed(cells)}`;
+  throw new BulkError(`${name} has no field ${suggested(field, cells)}; ${fields}`);
+}
+
+/** The column of a CSV file that a path stands for: one name, or the path itself. */
+function columnOf(path: string, columns: readonly string[]): string | undefined {
+  const [name, ...rest] = stepsOf(path);
+  const column = typeof name === 'string' && rest.length === 0 ? name : path;
+  return columns.includes(column) ? column : undefined;
+}
+
+function columnNumbered({ name }: Input, field: string, cells: readonly string[]): number {
   if (!/^[1-9]\d{0,6}$/.test(field))
     throw new BulkError(`--fields: with --no-header, write the numbers of columns, not ${field}`);
   // An empty file does not tell how many columns there are.
   if (Number(field) > cells.length && !isEmpty(cells))
-    throw new BulkError(
-      `${input.name} has no column ${field}: its first row has ${cells.length} cells`,
-    );
+    throw new BulkError(`${name} has no column ${field}: its first row has ${cells.length} cells`);
   return Number(field) - 1;
 }
 
@@ -247,25 +253,44 @@ function parseList(fields: string): readonly string[] {
   return names;
 }
 
-/** Reads until there are `wanted` bytes, or the input ends. */
-async function readTo(input: Input, bytes: Buffer, wanted: number): Promise<Buffer> {
-  const pieces = [bytes];
-  let { length } = bytes;
-  while (length < wanted) {
+/** So many bytes, or all until the input ends. The next read returns them again. */
+async function peek(input: Input, wanted: number): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  for (let length = 0; length < wanted; length += pieces.at(-1)!.length) {
     const next = await input.read();
     if (next === undefined) break;
     pieces.push(next);
-    length += next.length;
   }
-  return pieces.length === 1 ? bytes : Buffer.concat(pieces);
+  const bytes = pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces);
+  input.unread(bytes);
+  return bytes;
 }
 
-/** In UTF-16, one byte of each Latin letter is 0. */
-function refuseUtf16(input: Input, [first, second]: Buffer): void {
-  const hasMark = (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
-  if (hasMark || (first === 0) !== (second === 0)) {
-    throw new BulkError(
-      `${input.name} seems to be UTF-16: convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8`,
-    );
-  }
+/** A least record has null before its item. */
+const MAX_INDEX = 1_000;
+type Json = string | null | Json[] | { readonly [name: string]: Json };
+
+/**
+ * A record of one value at a path of a policy: with it, a service gives the value the kind of its
+ * path, and gets nothing else of a row.
+ * @throws BulkError for a path with a large index
+ */
+export function leastRecord(path: string, value: string): { readonly [name: string]: Json } {
+  const json = stepsOf(path).reduceRight<Json>((inner, step) => {
+    if (typeof step === 'string') return { [step]: inner };
+    // An item stands for every item.
+    const index = step ?? 0;
+    if (index > MAX_INDEX)
+      throw new BulkError(`${path} has an index over ${MAX_INDEX}: name the fields with --fields`);
+    return [...new Array<null>(index).fill(null), inner];
+  }, value);
+  return json as { readonly [name: string]: Json };
+}
+
+/** The value at the path of another record, such as a response. */
+export function valueIn(record: unknown, path: string): unknown {
+  return stepsOf(path).reduce<unknown>(
+    (found, step) => (found as Record<string | number, unknown> | null | undefined)?.[step ?? 0],
+    record,
+  );
 }

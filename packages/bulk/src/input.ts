@@ -2,7 +2,7 @@ import { createReadStream, type ReadStream } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
 import { pipeline, Readable } from 'node:stream';
 import { crc32, createGunzip } from 'node:zlib';
-import { BulkError } from './bulk-error.ts';
+import { BulkError } from './row.ts';
 
 const CHUNK_BYTES = 256 * 1024;
 const HEAD_BYTES = 1024;

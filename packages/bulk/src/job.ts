@@ -1,19 +1,54 @@
-import { stat } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { BulkError } from './bulk-error.ts';
-import { type Checkpoint, checkContinues, readCheckpoint, type Terms } from './checkpoint.ts';
-import type { FormatOptions } from './header.ts';
-import type { Decode, Input } from './input.ts';
-import { lockOf, partialOf } from './output.ts';
-import { isPolicy } from './policy-paths.ts';
-import type { Replacing } from './replace.ts';
-import type { Row } from './row.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { type FormatOptions, isPolicy } from './header.ts';
+import type { Decode, Input, InputIdentity } from './input.ts';
+import { lockOf, partialOf, replaceFile } from './output.ts';
+import { BulkError, type Row } from './row.ts';
+
+/**
+ * Asks the service for the replacement of each value, in the field of the same index.
+ * @throws RefusedValue
+ */
+export type Ask = (
+  values: readonly string[],
+  signal: AbortSignal,
+  fields: readonly string[],
+) => Promise<string[]>;
 
 /**
  * Takes the rows of a block, in the order of the file, and sets `problem` of the bad ones. It may
  * begin a block before an earlier one has ended.
  */
 export type Take = (rows: readonly Row[], signal: AbortSignal) => Promise<void>;
+
+/** Options that must be the same when a run resumes. */
+export type Terms = Readonly<Record<string, string>>;
+
+/** The progress of a run: all rows before this position are written. */
+export interface Position {
+  /** Offset of the next row in the input, after decompression. */
+  readonly input_bytes: number;
+  /** Line number of the next row, from 1. */
+  readonly line: number;
+  readonly rows: number;
+  readonly values: number;
+  readonly rejected: number;
+  /** How many rows have each field that rows may lack. */
+  readonly found: readonly number[];
+  /** How many cells of each field are replaced. */
+  readonly replaced: readonly (readonly [field: string, cells: number])[];
+}
+
+export interface Checkpoint {
+  readonly terms: Terms;
+  readonly input: InputIdentity;
+  readonly position: Position;
+  /** Bytes written to each output file, by the option that names the file. */
+  readonly lengths: Readonly<Record<string, number>>;
+  /** All rows are written; only the final names of the files are missing. */
+  readonly is_complete: boolean;
+}
 
 interface RunOptions extends FormatOptions {
   /** "-": standard input. */
@@ -34,9 +69,11 @@ interface RunOptions extends FormatOptions {
 }
 
 /** Writes the rows with other cells. */
-export interface ReplaceJob
-  extends RunOptions,
-    Pick<Replacing, 'operation' | 'ask' | 'takesBareTokens'> {
+export interface ReplaceJob extends RunOptions {
+  readonly operation: 'tokenize' | 'detokenize';
+  readonly ask: Ask;
+  /** Whether cells without a suffix may be tokens. */
+  readonly takesBareTokens?: boolean | undefined;
   /** "-": standard output. */
   readonly outputPath: string;
 }
@@ -55,14 +92,14 @@ export type Job = ReplaceJob | TakeJob;
 
 /** The output files of a job, by the option that names the file. */
 export function outputPaths(job: Job): Map<string, string> {
-  const named: [string, string | undefined][] = [
-    ['--output', 'take' in job ? undefined : job.outputPath],
-    ['--rejects', job.rejectsPath],
-    ['--rejected-rows', job.rejectedRowsPath],
-  ];
-  return new Map(
-    named.filter((one): one is [string, string] => one[1] !== undefined && one[1] !== '-'),
-  );
+  const named = {
+    '--output': 'take' in job ? undefined : job.outputPath,
+    '--rejects': job.rejectsPath,
+    '--rejected-rows': job.rejectedRowsPath,
+  };
+  const isFile = (one: [string, string | undefined]): one is [string, string] =>
+    one[1] !== undefined && one[1] !== '-';
+  return new Map(Object.entries(named).filter(isFile));
 }
 
 /** undefined: the job has none. */
@@ -100,8 +137,14 @@ export async function checkFiles(job: Job, input: Input): Promise<Checkpoint | u
   if (job.isResume && !isResumable(job, input))
     throw new BulkError('Only a run from a file to a file can be resumed, not a run with a pipe');
   const path = checkpointFor(job);
-  for (const one of paths.values()) await refuseNoFile(one);
-  for (const [option, one] of paths) await refuseNoFolder(option, dirname(one));
+  for (const one of paths.values())
+    if ((await statOf(one))?.isFile() === false)
+      throw new BulkError(`${one} is not a file: name a different one, or - for standard output`);
+  for (const [option, one] of paths)
+    if ((await statOf(dirname(one))) === undefined)
+      throw new BulkError(
+        `${option}: the folder ${dirname(one)} does not exist: make it, or name another`,
+      );
   const locked = 'take' in job && path !== undefined ? [path] : [];
   for (const one of [...locked, ...paths.values()]) await job.lock?.(one);
   const isAnew = job.isForced || path === undefined;
@@ -126,13 +169,15 @@ async function refuseSameFiles(
   outputs: Map<string, string>,
   checkpoint: string | undefined,
 ): Promise<void> {
+  const files = [['the input', inputPath]];
+  const written = [
+    ...outputs,
+    ...(checkpoint === undefined ? [] : [['the checkpoint', checkpoint]]),
+  ];
+  for (const [option, path] of written as [string, string][])
+    files.push(...[path, partialOf(path), lockOf(path)].map((name) => [option, name]));
   const seen = new Map<string, string>();
-  const files: [string, string][] = [['the input', inputPath]];
-  for (const [option, path] of outputs)
-    for (const name of [path, partialOf(path), lockOf(path)]) files.push([option, name]);
-  if (checkpoint !== undefined)
-    for (const name of [checkpoint, lockOf(checkpoint)]) files.push(['the checkpoint', name]);
-  for (const [option, path] of files) {
+  for (const [option, path] of files as [string, string][]) {
     if (path === '-') continue;
     const status = await statOf(path);
     // Links give one file several names.
@@ -148,21 +193,61 @@ async function refuseSameFiles(
   }
 }
 
-async function refuseNoFile(path: string): Promise<void> {
-  if ((await statOf(path))?.isFile() === false)
-    throw new BulkError(`${path} is not a file: name a different one, or - for standard output`);
+/** Opening a file later reports why there is no status. */
+const statOf = (path: string) => stat(path).catch(() => undefined);
+
+const VERSION = 3;
+
+export function writeCheckpoint(path: string, checkpoint: Checkpoint): Promise<void> {
+  return replaceFile(path, `${JSON.stringify({ version: VERSION, ...checkpoint })}\n`);
 }
 
-async function refuseNoFolder(option: string, path: string): Promise<void> {
-  if ((await statOf(path)) !== undefined) return;
-  throw new BulkError(`${option}: the folder ${path} does not exist: make it, or name another`);
+const AGAIN = 'start again with --force instead of --resume';
+
+/** undefined: no checkpoint. @throws BulkError for a file that this version did not write */
+export function readCheckpoint(path: string): Promise<Checkpoint | undefined> {
+  const isOurs = (one: { version: number }) => one.version === VERSION;
+  return readState<Checkpoint & { version: number }>(path, isOurs, AGAIN);
 }
 
-async function statOf(path: string) {
+/**
+ * What an earlier run has written of itself with `replaceFile`; undefined: there is no such file.
+ * @param isOurs whether this version can read it
+ * @throws BulkError
+ */
+export async function readState<State>(
+  path: string,
+  isOurs: (state: State) => boolean,
+  remedy: string,
+): Promise<State | undefined> {
+  const text = await readFile(path, 'utf8').catch(({ code }) => {
+    if (code !== 'ENOENT') throw new BulkError(`${path} cannot be read (${code})`);
+  });
+  if (text === undefined) return undefined;
   try {
-    return await stat(path);
+    const state: State = JSON.parse(text);
+    if (isOurs(state)) return state;
   } catch {
-    // Opening the file later reports the reason.
-    return undefined;
+    // Reported below.
   }
+  throw new BulkError(`${path} was not written by this version: ${remedy}`);
+}
+
+/**
+ * A resumed run may add options that the first run did not have, such as --rejects.
+ * @throws BulkError with the option that has changed
+ */
+export function checkTerms(before: Terms, now: Terms, remedy: string): void {
+  const changed = Object.keys(before).find((name) => before[name] !== now[name]);
+  if (changed !== undefined)
+    throw new BulkError(
+      `The run to resume used ${changed} ${before[changed]}: use the same, or ${remedy}`,
+    );
+}
+
+/** @throws BulkError with the option or file that has changed */
+export function checkContinues(checkpoint: Checkpoint, terms: Terms, input: InputIdentity): void {
+  checkTerms(checkpoint.terms, terms, AGAIN);
+  if (!isDeepStrictEqual(checkpoint.input, input))
+    throw new BulkError(`The input has changed since the run to resume: ${AGAIN}`);
 }

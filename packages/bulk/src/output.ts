@@ -1,12 +1,9 @@
 import { constants } from 'node:fs';
-import { access, type FileHandle, open, rename, rm, stat } from 'node:fs/promises';
+import { access, type FileHandle, open, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { BulkError, WriteError } from './bulk-error.ts';
-
-/** A destination of rows. Its methods throw BulkErrors with the remedy. */
-export type Output = OutputFile | StandardOutput;
+import { BulkError, WriteError } from './row.ts';
 
 const GZIP_MEMBER_BYTES = 1 << 20;
 /** Windows has no O_NOFOLLOW. */
@@ -28,7 +25,7 @@ export function lockOf(path: string): string {
  * so that a run can resume after any of them.
  */
 export class OutputFile {
-  readonly #path: string;
+  readonly #partial: string;
   readonly #file: FileHandle;
   readonly #isGzip: boolean;
   #length: number;
@@ -36,7 +33,7 @@ export class OutputFile {
   #heldBytes = 0;
 
   private constructor(path: string, file: FileHandle, length: number) {
-    this.#path = path;
+    this.#partial = partialOf(path);
     this.#file = file;
     this.#isGzip = path.endsWith('.gz');
     this.#length = length;
@@ -69,28 +66,21 @@ export class OutputFile {
     if (!this.#isGzip || this.#heldBytes >= GZIP_MEMBER_BYTES) await this.#flush();
   }
 
-  /** Nobody takes a file for complete while it has its partial name. */
-  async release(): Promise<void> {}
-
-  /** Syncs all written bytes to the disk. Returns the length of the file. */
+  /**
+   * Syncs all written bytes to the disk. Returns the length of the file.
+   * @throws BulkError when another process has replaced or changed the file
+   */
   async flush(): Promise<number> {
     await this.#flush();
-    await writing(partialOf(this.#path), async () => {
+    return writing(this.#partial, async () => {
       await this.#file.datasync();
-      await this.#checkOwn();
+      const own = await this.#file.stat();
+      const named = await stat(this.#partial).catch(() => undefined);
+      if (named?.ino === own.ino && own.size === this.#length) return this.#length;
+      throw new BulkError(
+        `${this.#partial} is not as this run wrote it: another process has replaced or changed it. Start again with --force`,
+      );
     });
-    return this.#length;
-  }
-
-  /** @throws BulkError when another process has replaced or changed the file */
-  async #checkOwn(): Promise<void> {
-    const partial = partialOf(this.#path);
-    const own = await this.#file.stat();
-    const named = await stat(partial).catch(() => undefined);
-    if (named?.ino === own.ino && own.size === this.#length) return;
-    throw new BulkError(
-      `${partial} is not as this run wrote it: another process has replaced or changed it. Start again with --force`,
-    );
   }
 
   async close(): Promise<void> {
@@ -101,7 +91,7 @@ export class OutputFile {
     if (this.#heldBytes === 0) return;
     const bytes = this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces);
     const written = this.#isGzip ? await gzipped(bytes) : bytes;
-    await writing(partialOf(this.#path), async () => {
+    await writing(this.#partial, async () => {
       for (let at = 0; at < written.length; ) {
         const left = written.length - at;
         const { bytesWritten } = await this.#file.write(written, at, left, this.#length + at);
@@ -127,8 +117,6 @@ export async function nameAtLast(path: string): Promise<void> {
   });
 }
 
-const REPLACED_MODE = 0o600;
-
 /** The name of a file that is to replace this one. */
 function nextOf(path: string): string {
   return `${path}.new`;
@@ -140,13 +128,7 @@ export async function replaceFile(path: string, text: string): Promise<void> {
   await writing(path, async () => {
     // Creating a new file never follows a symbolic link that somebody put there.
     await rm(next, { force: true });
-    const file = await open(next, 'wx', REPLACED_MODE);
-    try {
-      await file.writeFile(text);
-      await file.datasync();
-    } finally {
-      await file.close();
-    }
+    await writeFile(next, text, { mode: 0o600, flag: 'wx', flush: true });
     await rename(next, path);
     await syncFolder(path);
   });
@@ -210,13 +192,8 @@ export class StandardOutput {
 }
 
 function print(bytes: Buffer): Promise<void> {
-  return writing(
-    'standard output',
-    () =>
-      new Promise<void>((resolve, reject) => {
-        process.stdout.write(bytes, (error) => (error ? reject(error) : resolve()));
-      }),
-  );
+  const work = (done: (error?: Error | null) => void) => process.stdout.write(bytes, done);
+  return writing('standard output', promisify(work));
 }
 
 const REMEDIES: Record<string, string> = {

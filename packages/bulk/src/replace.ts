@@ -1,15 +1,7 @@
 import type { Block } from './blocks.ts';
+import { isPolicy } from './header.ts';
+import type { ReplaceJob } from './job.ts';
 import type { Cell, Problem, Row, RowFormat } from './row.ts';
-
-/**
- * Asks the service for the replacement of each value, in the field of the same index.
- * @throws RefusedValue
- */
-export type Ask = (
-  values: readonly string[],
-  signal: AbortSignal,
-  fields: readonly string[],
-) => Promise<string[]>;
 
 /** The service refused the whole request because of one value. */
 export class RefusedValue extends Error {
@@ -23,17 +15,10 @@ export class RefusedValue extends Error {
   }
 }
 
-export interface Replacing {
-  readonly operation: 'tokenize' | 'detokenize';
-  readonly ask: Ask;
-  /** Whether equal values of two fields can have different tokens, of kinds of a policy. */
-  readonly isByField: boolean;
-  readonly format: RowFormat;
-  /** Whether a bad row ends the run. The values after it are then not sent. */
-  readonly stopsAtBadRow: boolean;
-  /** Whether cells without a suffix may be tokens. */
-  readonly takesBareTokens?: boolean | undefined;
-}
+type Replacing = Pick<
+  ReplaceJob,
+  'operation' | 'ask' | 'fields' | 'rejectsPath' | 'takesBareTokens'
+>;
 
 /** The rows of a block after replacement. */
 export interface Replaced {
@@ -48,9 +33,12 @@ export interface Replaced {
 export async function replaceCells(
   block: Block,
   replacing: Replacing,
+  format: RowFormat,
   signal: AbortSignal,
 ): Promise<Replaced> {
-  const { operation, format, isByField, takesBareTokens } = replacing;
+  const { operation, fields, takesBareTokens } = replacing;
+  // Equal values of two fields can have different tokens, of kinds of a policy.
+  const isByField = isPolicy(fields);
   const keyOf = ({ field, value }: Cell) => (isByField ? `${field}\0${value}` : value);
   const distinct = new Map<string, Cell>();
   for (const row of block.rows) {
@@ -104,7 +92,8 @@ async function askAll(
     if (answers.length < middle) return answers;
     if (bad !== undefined) {
       answers.push({ reason: error.message });
-      if (replacing.stopsAtBadRow) return answers;
+      // The first bad row ends the run: the values after it are not sent.
+      if (replacing.rejectsPath === undefined) return answers;
     }
     const after = cells.slice(answers.length);
     const half = bad === undefined ? after.length : after.length >> 1;
@@ -115,11 +104,7 @@ async function askAll(
 }
 
 /** Bytes of the block, and the text that replaces them. */
-interface Edit {
-  readonly start: number;
-  readonly end: number;
-  readonly text: string;
-}
+type Edit = Pick<Cell, 'start' | 'end'> & { readonly text: string };
 
 function render(
   { bytes, rows }: Block,

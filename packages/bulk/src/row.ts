@@ -33,11 +33,8 @@ export interface Row {
   problem: Problem | undefined;
 }
 
-type Extent = Pick<Row, 'line' | 'lineEnds' | 'start' | 'end'>;
-
-export function blankRow(extent: Extent): Row {
-  return { ...extent, isBlank: true, cells: [], paths: [], problem: undefined };
-}
+/** The content of a blank row. */
+export const NOTHING = { cells: [], paths: [], problem: undefined };
 
 /** How many lines end between the offsets. `indexOf` would search all bytes after a row. */
 export function lineEndsIn(bytes: Uint8Array, start: number, end: number): number {
@@ -92,5 +89,22 @@ export function decode(bytes: Buffer, start: number, end: number): string | unde
     return UTF8.decode(bytes.subarray(start, end));
   } catch {
     return undefined;
+  }
+}
+
+/** The file or the options end the run. The message is for the person who runs the command. */
+export class BulkError extends Error {}
+
+/** A file cannot be written: the disk is full, for example. */
+export class WriteError extends BulkError {}
+
+/** A bad row, when bad rows end the run. */
+export class BadRowError extends BulkError {
+  constructor({ line, problem }: Row) {
+    const { field, reason } = problem!;
+    const what = field === undefined ? 'row' : `field ${JSON.stringify(field)}`;
+    const remedy =
+      reason === NOT_UTF8 ? ' (convert the file, for example with iconv -f LATIN1 -t UTF-8)' : '';
+    super(`Line ${line}: the ${what} ${reason}${remedy}`);
   }
 }

@@ -1,14 +1,9 @@
-import { type Block, MAX_CELLS, readBlocks } from './blocks.ts';
-import type { Position } from './checkpoint.ts';
+import { type Block, inOrder, MAX_CELLS, readBlocks, untilStopped } from './blocks.ts';
 import { BulkFiles, NOWHERE, nameFiles } from './files.ts';
 import { type Beginning, readBeginning } from './header.ts';
-import { inOrder } from './in-order.ts';
 import { Input } from './input.ts';
-import { checkFiles, checkpointFor, isResumable, type Job, type Take } from './job.ts';
-import { removeReplaced } from './output.ts';
-import { isPolicy } from './policy-paths.ts';
+import { checkFiles, type Job, type Position, type Take } from './job.ts';
 import { type Replaced, replaceCells } from './replace.ts';
-import type { RowFormat } from './row.ts';
 
 /** Most blocks that are in work, or wait for an earlier block to be written. */
 const BLOCKS_AT_ONCE = 4;
@@ -35,10 +30,10 @@ export async function runBulk(job: Job, stop: AbortSignal): Promise<RunEnd> {
     const checkpoint = await checkFiles(job, input);
     if (checkpoint?.is_complete) {
       await nameFiles(job);
-      await removeReplaced(checkpointFor(job)!);
       return { ...checkpoint.position, fields: [], is_complete: true, isResumable: false };
     }
     const hasRows = (checkpoint?.position.rows ?? 0) > 0;
+    // Standard input may come only after the run was stopped.
     const beginning = await untilStopped(readBeginning(input, job, hasRows), stop);
     if (beginning === undefined)
       return { ...NOWHERE, fields: [], is_complete: false, isResumable: false };
@@ -54,23 +49,8 @@ export async function runBulk(job: Job, stop: AbortSignal): Promise<RunEnd> {
   }
 }
 
-/** undefined: stopped first, for example while standard input waited for a header. */
-async function untilStopped<T>(work: Promise<T>, stop: AbortSignal): Promise<T | undefined> {
-  const stopped = new Promise<undefined>((resolve) => {
-    stop.addEventListener('abort', () => resolve(undefined), { once: true });
-  });
-  return Promise.race([work, stopped]);
-}
-
 /** The most cells in a block that no request carries. */
 const MAX_TAKEN_CELLS = 4_000;
-
-function worked(block: Block, job: Job, format: RowFormat, signal: AbortSignal): Promise<Replaced> {
-  if ('take' in job) return taken(block, job.take, signal);
-  const isByField = isPolicy(job.fields);
-  const stopsAtBadRow = job.rejectsPath === undefined;
-  return replaceCells(block, { ...job, format, isByField, stopsAtBadRow }, signal);
-}
 
 async function taken({ rows }: Block, take: Take, signal: AbortSignal): Promise<Replaced> {
   const full = rows.filter((row) => !row.isBlank);
@@ -90,7 +70,9 @@ async function replaceAll(
   const signal = AbortSignal.any([stop, failed.signal]);
   const work = async (block: Block) => ({
     block,
-    replaced: await worked(block, job, format, signal),
+    replaced: await ('take' in job
+      ? taken(block, job.take, signal)
+      : replaceCells(block, job, format, signal)),
   });
   try {
     const cells = 'take' in job ? MAX_TAKEN_CELLS : MAX_CELLS;
@@ -104,7 +86,7 @@ async function replaceAll(
   } catch (error) {
     failed.abort(error);
     // Report the failure that ended the run, not a later failure that it causes.
-    const canResume = await files.leave(error).catch(() => isResumable(job, input));
+    const canResume = await files.leave(error);
     const { position, fields } = files;
     const end = { ...position, fields, is_complete: false, isResumable: canResume };
     return stop.aborted ? end : { ...end, error: error as Error };

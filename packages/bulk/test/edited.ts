@@ -18,13 +18,6 @@ export function inputOf(bytes: Buffer, pieceBytes = bytes.length || 1): Input {
   } as Partial<Input> as Input;
 }
 
-interface Edited {
-  readonly output: Buffer;
-  readonly cells: readonly Cell[];
-  readonly problems: readonly string[];
-  readonly rows: number;
-}
-
 const DEFAULTS: FormatOptions = {
   format: 'csv',
   fields: '1',
@@ -38,7 +31,7 @@ export async function edited(
   options: Partial<FormatOptions>,
   replace: (value: string) => string = (value) => value,
   pieceBytes?: number,
-): Promise<Edited> {
+) {
   const input = inputOf(Buffer.from(bytes as string), pieceBytes);
   const beginning = await readBeginning(input, { ...DEFAULTS, ...options }, false);
   const pieces = [beginning.bytes];
@@ -51,10 +44,10 @@ export async function edited(
       {
         operation: 'tokenize',
         ask: async (values) => values.map(replace),
-        isByField: false,
-        format: beginning.format,
-        stopsAtBadRow: false,
+        fields: 'any',
+        rejectsPath: 'any',
       },
+      beginning.format,
       new AbortController().signal,
     );
     pieces.push(replaced.bytes);

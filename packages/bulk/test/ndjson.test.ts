@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { BulkError } from '../src/bulk-error.ts';
 import { edited } from './edited.ts';
 
 const ndjson = (text: string | Buffer, fields: string, replace?: (value: string) => string) =>
@@ -44,10 +43,6 @@ describe('paths', () => {
     ['nothing.there[*],customer.emails[7],customer.phone', []],
   ])('%s', async (fields, found) => {
     expect(await values(row, fields)).toEqual(found);
-  });
-
-  test('that are none are refused', async () => {
-    await expect(ndjson(row, 'a..b')).rejects.toThrow(BulkError);
   });
 
   test('lead to the same strings as in what JSON.parse gives, and to no others', async () => {

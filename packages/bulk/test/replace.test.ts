@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { readBlocks } from '../src/blocks.ts';
+import { inOrder, readBlocks } from '../src/blocks.ts';
 import { readBeginning } from '../src/header.ts';
-import { inOrder } from '../src/in-order.ts';
 import { RefusedValue, replaceCells } from '../src/replace.ts';
 import { inputOf } from './edited.ts';
+
+const never = new AbortController().signal;
 
 /** Behaves as the service: refuses a request for its first bad token, and counts the refusals. */
 async function detokenized(
@@ -26,14 +27,9 @@ async function detokenized(
     return tokens.map((token) => token.replace('_tok', ''));
   };
   const { value: block } = await readBlocks(input, format, 2).next();
-  const replacing = {
-    operation: 'detokenize',
-    ask,
-    isByField: false,
-    format,
-    stopsAtBadRow,
-  } as const;
-  const replaced = await replaceCells(block!, replacing, new AbortController().signal);
+  const rejectsPath = stopsAtBadRow ? undefined : 'rejects';
+  const job = { operation: 'detokenize', ask, fields, rejectsPath } as const;
+  const replaced = await replaceCells(block!, job, format, never);
   return { ...replaced, text: replaced.bytes.toString(), requests, unknown };
 }
 
@@ -101,8 +97,6 @@ describe('replacing the cells of a block', () => {
 });
 
 describe('work in order', () => {
-  const never = new AbortController().signal;
-
   test('results come in the order of the items, with so many under way and no more', async () => {
     const waiting: (() => void)[] = [];
     let most = 0;

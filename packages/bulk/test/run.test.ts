@@ -102,7 +102,7 @@ async function watch(before: () => void): Promise<void> {
       onTestFinished(() => void Object.assign(target, { [name]: own }));
     }
   };
-  spied(fs, ['open', 'rename', 'rm']);
+  spied(fs, ['open', 'rename', 'rm', 'writeFile']);
   spied(kind, ['write', 'writeFile', 'truncate', 'datasync', 'sync']);
   syncBuiltinESMExports();
   onTestFinished(() => syncBuiltinESMExports());

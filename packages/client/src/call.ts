@@ -1,5 +1,12 @@
 import { type StandinError, TimeoutError } from './errors.ts';
-import { type Failure, failureOf, networkFailure, type ServiceResponse } from './failures.ts';
+import {
+  type Failure,
+  failureOf,
+  networkFailure,
+  type PathFor,
+  parseBody,
+  type ServiceResponse,
+} from './failures.ts';
 import { type CallOptions, checkApiKey, checkNumber, type Settings } from './options.ts';
 
 /** Bounds of the random pause before an attempt: the bound doubles with each attempt. */
@@ -59,9 +66,10 @@ export class Call {
 
   /**
    * POSTs, or GETs without a body, until a request succeeds, or no retry can.
+   * @param pathFor translates the path that a refusal names
    * @throws StandinError; the reason of the caller's signal; what the function `apiKey` throws
    */
-  async send(body?: string): Promise<ServiceResponse> {
+  async send(body?: string, pathFor: PathFor = (path) => path): Promise<ServiceResponse> {
     const { apiKey, onRetry } = this.settings;
     for (let attempts = 1; ; attempts++) {
       const key = checkApiKey(await this.#unlessEnded(attempts - 1, apiKey()));
@@ -70,7 +78,7 @@ export class Call {
       const request =
         body === undefined ? { method: 'GET', headers } : { method: 'POST', headers, body };
       const given = await this.#attempt(`/api/v1/${this.operation}`, request, attempts);
-      const failure = 'status' in given ? failureOf(this.operation, given) : given;
+      const failure = 'status' in given ? failureOf(given, pathFor) : given;
       if (failure === undefined) return given as ServiceResponse;
       const longestMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (attempts - 1));
       // With full jitter: callers that failed together do not retry together.
@@ -111,7 +119,8 @@ export class Call {
         redirect: 'manual',
       });
       const { status, headers } = response;
-      return { status, text: await response.text(), headers, attempts };
+      const body = parseBody(await response.text());
+      return { operation: this.operation, status, body, headers, attempts };
     } catch (error) {
       if (this.#end.signal.aborted) throw this.#ended(attempts);
       return networkFailure(this.operation, error, attempts);
@@ -122,12 +131,11 @@ export class Call {
   }
 
   /** The result of work, unless the call ends before. */
-  async #unlessEnded<T>(attempts: number, work: T | Promise<T>): Promise<T> {
-    let leave = () => {};
+  #unlessEnded<T>(attempts: number, work: T | Promise<T>): Promise<T> {
     const ended = new Promise<never>((_, reject) => {
-      leave = onAbort(this.#end.signal, () => reject(this.#ended(attempts)));
+      onAbort(this.#end.signal, () => reject(this.#ended(attempts)));
     });
-    return Promise.race([work, ended]).finally(leave);
+    return Promise.race([work, ended]);
   }
 
   async #pause(attempts: number, pauseMs: number): Promise<void> {

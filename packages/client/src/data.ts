@@ -1,5 +1,5 @@
 import { InvalidValueError } from './errors.ts';
-import { stepText } from './path.ts';
+import { type ReadPath, readPath, type Steps, stepText } from './path.ts';
 
 /** Ends data that has itself inside. */
 const MAX_DEPTH = 200;
@@ -81,6 +81,7 @@ function isScalar(data: unknown): boolean {
  * copy.
  */
 export function jsonOf(copy: unknown): string {
+  if (typeof copy === 'string') return JSON.stringify(copy);
   return JSON.stringify(copy, function (this: Record<string, unknown>, name, one) {
     // A program may have given bigints a toJSON, which was called before.
     return typeof this[name] === 'bigint' ? 0 : one;
@@ -103,4 +104,54 @@ export function typeName(data: unknown): string {
 export function refused(at: JsonPlace | string, reason: string): InvalidValueError {
   const path = typeof at === 'string' ? at : pathTo(at);
   return new InvalidValueError(path, reason, { code: 'invalid_type', attempts: 0 });
+}
+
+type Field = Pick<ReadPath, 'steps' | 'isOptional'>;
+
+/** @throws TypeError for a text that is no path */
+function parseField(text: unknown): Field {
+  if (typeof text !== 'string') throw new TypeError('fields: must be a list of paths');
+  const path = readPath(text);
+  if (path.steps.length > 0 && path.end === text.length) return path;
+  throw new TypeError(
+    `fields: ${JSON.stringify(text)} is no path; write paths like email, customer.emails[*] or ["full name"]`,
+  );
+}
+
+/**
+ * The places of the strings at some paths of a record, or of each record of a list. The rest of the
+ * record stays as it is: only what is around these strings is copied.
+ * @throws TypeError for an invalid path; InvalidValueError with the path of the faulty value
+ */
+export function placesAt(root: JsonPlace, fields: readonly unknown[]): JsonPlace[] {
+  if (!Array.isArray(fields) || fields.length === 0)
+    throw new TypeError('fields: must be a list of at least one path');
+  const inList: Steps = Array.isArray(valueAt(root)) ? [null] : [];
+  const copies = new Set<unknown>();
+  // Two fields may lead to one place.
+  const found = new Map<string, JsonPlace>();
+
+  const walk = (place: JsonPlace, { steps: [step, ...steps], isOptional }: Field): void => {
+    const given = valueAt(place);
+    if (given === null || (given === undefined && isOptional)) return;
+    if (given === undefined)
+      throw refused(place, 'is missing; if it may be, write a question mark after the field');
+    if (step === undefined) {
+      if (typeof given !== 'string')
+        throw refused(place, `must be a string, not ${typeName(given)}`);
+      found.set(pathTo(place), place);
+      return;
+    }
+    const isList = typeof step !== 'string';
+    if (isList !== Array.isArray(given) || !(isList || isPlainObject(given)))
+      throw refused(place, `must be ${isList ? 'a list' : 'a plain object'}, as the field says`);
+    if (!copies.has(given)) place.holder[place.name] = isList ? [...(given as [])] : { ...given };
+    copies.add(valueAt(place));
+    const names = step === null ? (given as []).keys() : [step];
+    for (const name of names) walk(placeIn(place, name), { steps, isOptional });
+  };
+
+  for (const { steps, isOptional } of fields.map(parseField))
+    walk(root, { steps: [...inList, ...steps], isOptional });
+  return [...found.values()];
 }

@@ -18,8 +18,10 @@ export interface Unapplied {
 
 /** What `fetch` gives for an attempt. */
 export interface ServiceResponse {
+  readonly operation: string;
   readonly status: number;
-  readonly text: string;
+  /** Empty if it is not a JSON object. */
+  readonly body: Readonly<Record<string, unknown>>;
   readonly headers: { get(name: string): string | null };
   /** How often the client sent the request before this answer. */
   readonly attempts: number;
@@ -35,6 +37,7 @@ export interface Failure {
 
 /** Such as `data.customer["e mail"][1]`. */
 const PATH = String.raw`data(?:\.[A-Za-z_][\w-]*|\[\d+\]|\["(?:[^"\\]|\\.)*"\])*`;
+const FIRST_PATH = new RegExp(`^${PATH}`, 's');
 const IS_PATH = new RegExp(`^${PATH}$`, 's');
 /** A path, and the fault there. */
 const MESSAGE = new RegExp(`^(${PATH}): (.{1,1000})$`, 's');
@@ -88,19 +91,25 @@ const CLASSES: Readonly<Record<number, typeof StandinError>> = {
 const NOT_STANDIN =
   'this answer comes from a proxy or another server, not from Standin; is url the address of the service itself?';
 
+/** The path in the caller's data of a path in a request; undefined: the same. */
+export type PathFor = (path: string) => string | undefined;
+
 /** undefined: the answer is a success. */
-export function failureOf(operation: string, answer: ServiceResponse): Failure | undefined {
-  const { status, headers } = answer;
+export function failureOf(answer: ServiceResponse, pathFor: PathFor): Failure | undefined {
+  const { operation, status, headers, body } = answer;
   if (status === 200) return undefined;
-  const body = parseBody(answer.text);
   const code = textOf(body.error, CODE) ?? 'bad_answer';
-  const detail = textOf(body.message, DETAILS[code] ?? NO_DETAIL);
+  const words =
+    typeof body.message === 'string'
+      ? body.message.replace(FIRST_PATH, (path) => pathFor(path) ?? path)
+      : '';
+  const detail = textOf(words, DETAILS[code] ?? NO_DETAIL);
   const retryAfterMs = secondsOf(body.retry_after ?? headers.get('retry-after')) * 1000;
   const remedy = code === 'bad_answer' ? NOT_STANDIN : REMEDIES[status];
   const said = [`${operation}: ${status} ${code}`, detail, remedy];
   const message = said.filter((part) => part !== undefined).join(': ');
   const facts = { ...factsOf(answer), code, detail, ...(status === 429 && { retryAfterMs }) };
-  const error = errorOf(message, body.message, facts);
+  const error = errorOf(message, words, facts);
   const isPassing =
     PASSING.includes(status) || (status === 500 && detail === 'database unavailable');
   return { error, isPassing, retryAfterMs };
@@ -110,13 +119,13 @@ function factsOf({ status, headers, attempts }: ServiceResponse) {
   return { status, requestId: headers.get('x-request-id') ?? undefined, attempts };
 }
 
-function errorOf(message: string, fault: unknown, facts: Facts & { status: number }): StandinError {
+function errorOf(message: string, words: string, facts: Facts & { status: number }): StandinError {
   const { code, status } = facts;
   if (code === 'invalid_type') {
-    const [, path = 'data', reason = 'is not acceptable'] = MESSAGE.exec(String(fault)) ?? [];
+    const [, path = 'data', reason = 'is not acceptable'] = MESSAGE.exec(words) ?? [];
     return new InvalidValueError(path, reason, facts);
   }
-  const [, path, kind] = NO_RIGHT.exec(String(fault)) ?? [];
+  const [, path, kind] = NO_RIGHT.exec(words) ?? [];
   const Class = CLASSES[status] ?? (status >= 500 ? UnavailableError : StandinError);
   return new Class(message, status === 403 ? { ...facts, path, kind } : facts);
 }
@@ -136,30 +145,26 @@ export function networkFailure(operation: string, error: unknown, attempts: numb
 }
 
 /** A status 200 without Standin's JSON, or with data of another structure than the request's. */
-export function badAnswer(operation: string, answer: ServiceResponse): StandinError {
-  const message = `${operation}: the answer does not match the request: ${NOT_STANDIN}`;
+export function badAnswer(answer: ServiceResponse): StandinError {
+  const message = `${answer.operation}: the answer does not match the request: ${NOT_STANDIN}`;
   return new StandinError(message, { ...factsOf(answer), code: 'bad_answer' });
 }
 
 /** @throws StandinError when a path of the policy begins with `values`, and strings passed by it */
-export function checkPassed(operation: string, answer: ServiceResponse): void {
+export function checkPassed(answer: ServiceResponse): void {
   if (!/passed=[1-9]/.test(answer.headers.get('standin-strings') ?? '')) return;
-  const message = `${operation}: the policy left strings in clear, because one of its paths begins with values; rename that field in the policy`;
+  const message = `${answer.operation}: the policy left strings in clear, because one of its paths begins with values; rename that field in the policy`;
   throw new StandinError(message, { ...factsOf(answer), code: 'passed' });
 }
 
 export const REASONS: readonly unknown[] = ['unknown', 'forbidden'];
 
 /** The places that a lenient answer left out. @throws StandinError when it is not Standin's */
-export function unappliedIn(
-  operation: string,
-  answer: ServiceResponse,
-  given: unknown,
-): Unapplied[] {
-  const list = given ?? [];
+export function unappliedIn(answer: ServiceResponse): Unapplied[] {
+  const list = answer.body.unapplied ?? [];
   const isRight = (one: Unapplied | null) =>
     typeof one?.path === 'string' && IS_PATH.test(one.path) && REASONS.includes(one.reason);
-  if (!Array.isArray(list) || !list.every(isRight)) throw badAnswer(operation, answer);
+  if (!Array.isArray(list) || !list.every(isRight)) throw badAnswer(answer);
   return list.map(({ path, reason }) => ({ path, reason }));
 }
 

@@ -1,5 +1,4 @@
 import type { StandinError } from './errors.ts';
-import { IN_A_BROWSER, isBrowser } from './surroundings.ts';
 
 /** The part of `fetch` that the client needs. Node, Deno, Bun and undici all have it. */
 export type Fetch = (
@@ -154,4 +153,17 @@ export function checkApiKey(text: unknown): string {
   throw new TypeError(
     'apiKey: must be stk_ and 34 letters and digits, or a JWT, without spaces or line ends',
   );
+}
+
+export const IN_A_BROWSER =
+  'standin/client is not for browsers: anyone who opens the page could read the API key and restore ' +
+  'values with it. Use it in your backend, and let the page call the backend.';
+
+/** False in Node, Deno and Bun, even with a simulated DOM such as jsdom. */
+export function isBrowser(): boolean {
+  const { window, document, Deno, Bun, process } = globalThis as Record<string, unknown> & {
+    process?: { versions?: { node?: string } };
+  };
+  const isServer = Deno ?? Bun ?? process?.versions?.node;
+  return window !== undefined && document !== undefined && isServer === undefined;
 }

@@ -1,4 +1,3 @@
-import { type Batch, batchesOf, type Counted } from './batches.ts';
 import type { Call } from './call.ts';
 import {
   answerAt,
@@ -11,11 +10,9 @@ import {
   rootOf,
   valueAt,
 } from './data.ts';
-import { ForbiddenError, InvalidValueError } from './errors.ts';
 import {
   badAnswer,
   checkPassed,
-  parseBody,
   type ServiceResponse,
   type Unapplied,
   unappliedIn,
@@ -44,19 +41,21 @@ export async function replaceStrings(
 ): Promise<Outcome> {
   const replaced = new Map<unknown, string | null>();
   const reasons = new Map<unknown, Unapplied['reason']>();
-  const batches = batchesOf(call, '{"data":{"values":[', valuesAt(places), ']}}');
+  const values = new Set(places.map(valueAt));
+  const around = ['{"data":{"values":[', ']}}'];
+  const batches = batchesOf(call, values, around, (value) => [jsonOf(value), 1]);
   await inTurn(call, batches, async ({ items, body }) => {
     const valueIn = (path: string) => items[Number(VALUE.exec(path)?.[1])];
     const pathFor = (path: string) => {
       const place = places.find((one) => valueAt(one) === valueIn(path));
       return place && pathTo(place);
     };
-    const { data, unapplied, answer } = await send(call, body, pathFor);
-    checkPassed(call.operation, answer);
+    const answer = await call.send(body, pathFor);
+    checkPassed(answer);
     items.forEach((value, i) => {
-      replaced.set(value, checked(call, memberOf(memberOf(data, 'values'), i), answer));
+      replaced.set(value, checked(memberOf(memberOf(answer.body.data, 'values'), i), answer));
     });
-    for (const { path, reason } of unapplied) reasons.set(valueIn(path), reason);
+    for (const { path, reason } of unappliedIn(answer)) reasons.set(valueIn(path), reason);
   });
   const unapplied = places.flatMap((place) => {
     const reason = reasons.get(valueAt(place));
@@ -64,12 +63,6 @@ export async function replaceStrings(
   });
   for (const { holder, name } of places) holder[name] = replaced.get(holder[name]);
   return { data: valueAt(root), unapplied };
-}
-
-function* valuesAt(places: readonly JsonPlace[]): Generator<Counted<unknown>> {
-  // The service refuses what is no string.
-  for (const value of new Set(places.map(valueAt)))
-    yield [value, typeof value === 'string' ? JSON.stringify(value) : jsonOf(value), 1];
 }
 
 /** Replaces what the policy names in a record, or in a list of records, which can be split. */
@@ -82,30 +75,32 @@ export async function replaceRecords(call: Call, data: object): Promise<Outcome>
     place,
     strings: copyAt(place).filter((one) => typeof valueAt(one) === 'string'),
   }));
-  function* counted(): Generator<Counted<(typeof records)[number]>> {
-    for (const one of records) yield [one, jsonOf(valueAt(one.place)), one.strings.length];
-  }
-  const [head, tail] = isList ? ['{"data":[', ']}'] : ['{"data":', '}'];
+  const around = isList ? ['{"data":[', ']}'] : ['{"data":', '}'];
+  const batches = batchesOf(call, records, around, ({ place, strings }) => [
+    jsonOf(valueAt(place)),
+    strings.length,
+  ]);
   const left: Unapplied[][] = [];
-  await inTurn(call, batchesOf(call, head!, counted(), tail!), async ({ items, from, body }) => {
+  await inTurn(call, batches, async ({ items, from, body }) => {
     const pathFor = (path: string) =>
       path.replace(/^data\[(\d+)\]/, (_, i) => `data[${from + Number(i)}]`);
-    const reply = await send(call, body, pathFor);
+    const answer = await call.send(body, pathFor);
+    const { data } = answer.body;
     items.forEach(({ place, strings }, i) => {
-      const record = isList ? memberOf(reply.data, i) : reply.data;
+      const record = isList ? memberOf(data, i) : data;
       for (const one of strings)
-        one.holder[one.name] = checked(call, answerAt(one, place, record), reply.answer);
+        one.holder[one.name] = checked(answerAt(one, place, record), answer);
     });
-    left[from] = reply.unapplied.map((one) => ({ ...one, path: pathFor(one.path) }));
+    left[from] = unappliedIn(answer).map((one) => ({ ...one, path: pathFor(one.path) }));
   });
   return { data: valueAt(root), unapplied: left.flat() };
 }
 
 /** Works on several batches at once. */
-async function inTurn<T>(
+async function inTurn<Batch>(
   { settings }: Call,
-  batches: Iterable<Batch<T>>,
-  work: (batch: Batch<T>) => Promise<void>,
+  batches: Iterable<Batch>,
+  work: (batch: Batch) => Promise<void>,
 ): Promise<void> {
   const worker = async () => {
     for (const batch of batches) await work(batch);
@@ -113,32 +108,47 @@ async function inTurn<T>(
   await Promise.all(Array.from({ length: settings.concurrency }, worker));
 }
 
-/** @param pathFor translates the path of an error: see `inTermsOf` */
-async function send(call: Call, body: string, pathFor: (path: string) => string | undefined) {
-  const answer = await call.send(body).catch((error) => {
-    throw inTermsOf(error, pathFor);
-  });
-  const { data, unapplied } = parseBody(answer.text);
-  return { data, unapplied: unappliedIn(call.operation, answer, unapplied), answer };
+function checked(given: unknown, answer: ServiceResponse): string | null {
+  if (typeof given === 'string' || (given === null && answer.operation === 'lookup')) return given;
+  throw badAnswer(answer);
 }
 
-function checked({ operation }: Call, given: unknown, answer: ServiceResponse): string | null {
-  if (typeof given === 'string' || (given === null && operation === 'lookup')) return given;
-  throw badAnswer(operation, answer);
-}
+/** The service's limit: each look-up confirms a guess. */
+const MAX_LOOKED_UP = 100;
+
+const utf8 = new TextEncoder();
 
 /**
- * The error in terms of the caller's data.
- * @param pathFor the path there of a path in the request; undefined: the same
+ * Splits lazily. An item that is too large by itself gets a batch of its own.
+ * @param around the body before and after the items
+ * @param write the JSON of an item, and how many values the service may have to replace in it
  */
-function inTermsOf(error: unknown, pathFor: (path: string) => string | undefined): unknown {
-  const hasPath = error instanceof InvalidValueError || error instanceof ForbiddenError;
-  const before = hasPath ? error.path : undefined;
-  const path = before === undefined ? undefined : pathFor(before);
-  if (path === undefined) return error;
-  if (error instanceof InvalidValueError)
-    return new InvalidValueError(path, error.reason, { ...error });
-  const { message, detail = '', ...facts } = error as ForbiddenError;
-  const moved = (text: string) => text.replace(before!, () => path);
-  return new ForbiddenError(moved(message), { ...facts, path, detail: moved(detail) });
+function* batchesOf<T>(
+  { operation, settings }: Call,
+  all: Iterable<T>,
+  around: readonly string[],
+  write: (item: T) => readonly [json: string, count: number],
+) {
+  const { maxBytes } = settings;
+  const maxValues =
+    operation === 'lookup' ? Math.min(settings.maxValues, MAX_LOOKED_UP) : settings.maxValues;
+  // Each item counts with its comma; the last item has none.
+  const emptyBytes = around.join('').length - 1;
+  let [from, values, bytes] = [0, 0, emptyBytes];
+  let [items, written]: [T[], string[]] = [[], []];
+  const batch = () => ({ items, from, body: around.join(written.join(',')) });
+  for (const item of all) {
+    const [json, count] = write(item);
+    const more = utf8.encode(json).length + 1;
+    if (items.length > 0 && (values + count > maxValues || bytes + more > maxBytes)) {
+      yield batch();
+      [from, values, bytes] = [from + items.length, 0, emptyBytes];
+      [items, written] = [[], []];
+    }
+    items.push(item);
+    written.push(json);
+    values += count;
+    bytes += more;
+  }
+  if (items.length > 0) yield batch();
 }

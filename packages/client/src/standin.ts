@@ -1,7 +1,6 @@
 import { Call } from './call.ts';
-import { copyAt, refused, rootOf } from './data.ts';
-import { badAnswer, parseBody, type Unapplied } from './failures.ts';
-import { placesAt } from './fields.ts';
+import { copyAt, placesAt, refused, rootOf } from './data.ts';
+import { badAnswer, type Unapplied } from './failures.ts';
 import {
   type CallOptions,
   checkOptions,
@@ -180,8 +179,8 @@ export class Standin<Policy extends boolean = false> {
   health(options?: CallOptions): Promise<Health> {
     return this.#during('health', options, async (call) => {
       const answer = await call.ask('/health');
-      const { status, timestamp, postgres, version } = parseBody(answer.text);
-      if (status !== 'ok' && status !== 'error') throw badAnswer('health', answer);
+      const { status, timestamp, postgres, version } = answer.body;
+      if (status !== 'ok' && status !== 'error') throw badAnswer(answer);
       return { status, timestamp, postgres, version } as Health;
     });
   }
@@ -193,13 +192,13 @@ export class Standin<Policy extends boolean = false> {
   policyInForce(options?: CallOptions): Promise<PolicyInForce> {
     return this.#during('policy', options, async (call) => {
       const answer = await call.send();
-      const { version, fields } = parseBody(answer.text);
+      const { version, fields } = answer.body;
       const tag = answer.headers.get('etag');
       const isField = (one: { path?: unknown; kind?: unknown } | null) =>
         typeof one?.path === 'string' && typeof one.kind === 'string';
       const isPolicy =
         typeof version === 'number' && Array.isArray(fields) && fields.every(isField);
-      if (!isPolicy || tag === null) throw badAnswer('policy', answer);
+      if (!isPolicy || tag === null) throw badAnswer(answer);
       return { version, tag, fields: fields.map(({ path, kind }) => ({ path, kind })) };
     });
   }

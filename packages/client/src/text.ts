@@ -1,5 +1,5 @@
 import { refused } from './data.ts';
-import { badAnswer, parseBody, REASONS, type ServiceResponse, type Unapplied } from './failures.ts';
+import { badAnswer, REASONS, type ServiceResponse, type Unapplied } from './failures.ts';
 
 /** A value in a text. Offsets are as in `text.slice(start, end)`. */
 export interface Span {
@@ -44,7 +44,7 @@ export async function tokenizeText(
     return { start: from, end: to, kind };
   });
   const { answer, data } = await asked(post, 'text/tokenize', { text, spans: counted });
-  if (!Array.isArray(data.spans)) throw badAnswer('text/tokenize', answer);
+  if (!Array.isArray(data.spans)) throw badAnswer(answer);
   const units = unitsOf(data.text);
   const unitsAt = ({ start, end, kind }: Span) => ({
     start: units[start]!,
@@ -62,7 +62,7 @@ export async function detokenizeText(post: Post, text: string): Promise<Detokeni
   const places = unapplied.map(({ path, reason }) => {
     const [start, end] = (PLACE.exec(path) ?? []).slice(1).map((point) => units[Number(point)]);
     if (start === undefined || end === undefined || !REASONS.includes(reason))
-      throw badAnswer(DETOKENIZE, answer);
+      throw badAnswer(answer);
     return { start, end, reason };
   });
   return { text: data.text, unapplied: places };
@@ -87,10 +87,10 @@ export async function* detokenizeStream(
 
 async function asked(post: Post, operation: string, request: object) {
   const answer = await post(operation, JSON.stringify({ data: request }));
-  const { data, unapplied = [] } = parseBody(answer.text);
+  const { data, unapplied = [] } = answer.body;
   const { text, rest = '', spans } = (data ?? {}) as Record<string, unknown>;
   if (typeof text !== 'string' || typeof rest !== 'string' || !Array.isArray(unapplied))
-    throw badAnswer(operation, answer);
+    throw badAnswer(answer);
   return { answer, data: { text, rest, spans }, unapplied: unapplied as readonly Unapplied[] };
 }
 

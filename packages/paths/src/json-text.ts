@@ -94,15 +94,11 @@ export function eachName(text: string, found: (start: number, end: number) => vo
   }
 }
 
-/** What a text has outside its strings; in valid JSON, a name for each colon. */
-export interface Parts {
-  names: number;
-  /** Objects and lists. */
-  containers: number;
-}
-
-/** Counts until there are more than `most`, or until a string has no end. */
-export function countParts(text: string, most: number): Parts {
+/**
+ * Counts the names of a text, and its objects and lists (containers), until there are more than
+ * `most`, or until a string has no end.
+ */
+export function countParts(text: string, most: number) {
   const parts = { names: 0, containers: 0 };
   for (let at = 0; at < text.length; at++) {
     const unit = text.charCodeAt(at);
@@ -110,6 +106,7 @@ export function countParts(text: string, most: number): Parts {
       const end = stringEnd(text, at);
       if (end === INCOMPLETE) break;
       at = end - 1;
+      // In valid JSON, each colon outside a string follows a name.
     } else if (unit === COLON) parts.names++;
     else if (unit === OPEN_OBJECT || unit === OPEN_ARRAY) parts.containers++;
     else continue;
