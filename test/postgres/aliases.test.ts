@@ -92,7 +92,6 @@ describe.each(kinds())('aliases on the %s database', (kind) => {
     const before = await json('verify');
     expect(before).toMatchObject({ bad: 0 });
     expect(before.aliases).toBeGreaterThan(0);
-    expect(before.records).toBeGreaterThan(before.aliases - 1);
     await json('keyring rotate');
     const resealed = { bad: 0, resealed: before.records + before.aliases };
     expect(await json('keyring reseal')).toMatchObject(resealed);
