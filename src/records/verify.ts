@@ -72,7 +72,7 @@ export interface OpenedRecord {
 
 /** Reads the keyring again for key versions that other processes have added. */
 export async function knowKeysOf(
-  { keyring }: Vault,
+  { keyring }: Pick<Vault, 'keyring'>,
   follower: KeyringFollower,
   records: readonly SealedRecord[],
 ): Promise<void> {
