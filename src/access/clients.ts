@@ -61,7 +61,7 @@ export async function createFirstClient(
         // Inside the transaction, so that only one of several starting nodes writes the key file.
         const issue = newIssue(vault, takeApiKey());
         apiKey = issue.api_key;
-        return insertApiKey(query, issue.api_key_id, clientId, issue.digest, null);
+        return insertApiKey(query, { ...issue, client_id: clientId, expires_at: null });
       },
       commandDeadline(),
     ),
@@ -139,11 +139,10 @@ export async function issueApiKey(
       `Client ${clientId} is disabled. Enable it first: standin client update ${clientId} --enable`,
     );
   }
-  const { api_key: apiKey, api_key_id: apiKeyId, digest } = newIssue(vault, newApiKey());
-  return {
-    ...(await vault.apiKeys.insert(apiKeyId, clientId, digest, expiresAt, commandDeadline())),
-    api_key: apiKey,
-  };
+  const issue = newIssue(vault, newApiKey());
+  const made = { ...issue, client_id: clientId, expires_at: expiresAt };
+  const { api_key: apiKey } = issue;
+  return { ...(await vault.apiKeys.insert(made, commandDeadline())), api_key: apiKey };
 }
 
 function newClientId(clientPrefix: string): string {

@@ -38,11 +38,8 @@ function randomBase62(length: number): string {
 }
 
 function checkDigits(body: string): string {
-  let rest = crc32(body);
   let digits = '';
-  for (let i = 0; i < CHECK_DIGITS; i++) {
+  for (let rest = crc32(body); digits.length < CHECK_DIGITS; rest = Math.floor(rest / 62))
     digits = BASE62.charAt(rest % 62) + digits;
-    rest = Math.floor(rest / 62);
-  }
   return digits;
 }

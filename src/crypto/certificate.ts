@@ -24,10 +24,9 @@ export function examineTls(pem: TlsPem): X509Certificate | TlsProblem {
   const [certificate] = chain;
   if (!certificate!.checkPrivateKey(key)) {
     const isLater = chain.some((one) => one.checkPrivateKey(key));
-    const problem = isLater
-      ? 'belongs to a later certificate of the chain; put the certificate of the server first'
-      : 'does not belong to the certificate';
-    return { part: 'key', problem };
+    const later =
+      'belongs to a later certificate of the chain; put the certificate of the server first';
+    return { part: 'key', problem: isLater ? later : 'does not belong to the certificate' };
   }
   const authorities = pem.clientCa === undefined ? [] : chainOf(pem.clientCa);
   if (typeof authorities === 'string') return { part: 'clientCa', problem: authorities };

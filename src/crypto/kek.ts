@@ -1,29 +1,24 @@
 import type { KeyPurpose } from '../types.ts';
 import { Mac } from './mac.ts';
-import { importKey, type Key, open, seal } from './primitives.ts';
+import { importKey, open, seal } from './primitives.ts';
+
+export type Kek = Readonly<ReturnType<typeof kekOf>>;
 
 /**
  * Key-encryption key (NIST SP 800-57 part 1). Lives outside the database and wraps the keys in it.
+ * @param bytes 32 bytes
  */
-export interface Kek {
-  /** 16 hex digits that name the key and reveal nothing about it. */
-  readonly id: string;
-  wrap(purpose: KeyPurpose, version: number, key: Buffer): Buffer;
-  /** The key, or undefined when this KEK did not wrap it for this purpose and version. */
-  unwrap(purpose: KeyPurpose, version: number, wrapped: Buffer): Buffer | undefined;
-}
-
-/** @param bytes 32 bytes */
-export function kekOf(bytes: Buffer): Kek {
-  const key: Key = importKey(bytes);
+export function kekOf(bytes: Buffer) {
+  const key = importKey(bytes);
+  const digest = Buffer.from(new Mac('sha256', bytes).digest('standin kek id'), 'latin1');
   return {
-    id: Buffer.from(new Mac('sha256', bytes).digest('standin kek id'), 'latin1').toString(
-      'hex',
-      0,
-      8,
-    ),
-    wrap: (purpose, version, plain) => seal(key, plain, wrapAad(purpose, version)),
-    unwrap: (purpose, version, wrapped) => open(key, wrapped, wrapAad(purpose, version)),
+    /** 16 hex digits that name the key and reveal nothing about it. */
+    id: digest.toString('hex', 0, 8),
+    wrap: (purpose: KeyPurpose, version: number, plain: Buffer) =>
+      seal(key, plain, wrapAad(purpose, version)),
+    /** The key, or undefined when this KEK did not wrap it for this purpose and version. */
+    unwrap: (purpose: KeyPurpose, version: number, wrapped: Buffer) =>
+      open(key, wrapped, wrapAad(purpose, version)),
   };
 }
 

@@ -48,6 +48,8 @@ export function sealRecord(
   return seal(key, plaintext, recordAad(format, place)) as Sealed;
 }
 
+const PLAIN_FIRST = [PLAIN_FORMAT, SCOPED_FORMAT] as const;
+const SCOPED_FIRST = [SCOPED_FORMAT, PLAIN_FORMAT] as const;
 /** The format of the last record that opened. */
 let lastFormat = PLAIN_FORMAT;
 
@@ -62,18 +64,11 @@ export function openRecord(
   isScoped = lastFormat === SCOPED_FORMAT,
 ): OpenedValue | OpenedAlias | undefined {
   if (record.value_fingerprint.length !== FINGERPRINT_BYTES) return undefined;
-  const formats = isScoped ? SCOPED_FIRST : PLAIN_FIRST;
-  return openAs(formats[0], key, record) ?? openAs(formats[1], key, record);
+  const [first, second] = isScoped ? SCOPED_FIRST : PLAIN_FIRST;
+  return openAs(first, key, record) ?? openAs(second, key, record);
 }
 
-const PLAIN_FIRST = [PLAIN_FORMAT, SCOPED_FORMAT] as const;
-const SCOPED_FIRST = [SCOPED_FORMAT, PLAIN_FORMAT] as const;
-
-function openAs(
-  format: number,
-  key: Key,
-  record: SealedRecord,
-): OpenedValue | OpenedAlias | undefined {
+function openAs(format: number, key: Key, record: SealedRecord) {
   const plaintext = open(key, record.sealed, recordAad(format, record))?.toString('utf8');
   if (plaintext === undefined) return undefined;
   lastFormat = format;

@@ -48,11 +48,8 @@ function outputOf(
       // A process that left the group may keep the pipe open.
       child.stdout.destroy();
     };
-    const late = setTimeout(
-      stop,
-      timeoutMs,
-      `did not end within ${timeoutMs / 1_000} s. ${BY_HAND}`,
-    );
+    const isLate = `did not end within ${timeoutMs / 1_000} s. ${BY_HAND}`;
+    const late = setTimeout(stop, timeoutMs, isLate);
     child.stdout.on('data', (chunk: Buffer) => {
       chunks.push(chunk);
       outputBytes += chunk.length;

@@ -11,11 +11,6 @@ const REMEDIES = {
   429: 'The quota of Cloud KMS is spent: wait, or raise it, and start again.',
 };
 
-interface Decrypted {
-  readonly plaintext: unknown;
-  readonly plaintextCrc32c: unknown;
-}
-
 export const GOOGLE: Cloud = {
   name: 'Google Cloud KMS',
   setting: 'KEK_GCP_KMS_KEY',
@@ -39,7 +34,7 @@ export const GOOGLE: Cloud = {
       },
       remedies: REMEDIES,
     };
-    const find = (body: Decrypted) => body.plaintext;
+    const find = (body: Record<'plaintext' | 'plaintextCrc32c', unknown>) => body.plaintext;
     const { key: base64, body } = await requestKey(request, timeouts, find);
     const plaintext = Buffer.from(base64, 'base64');
     // https://cloud.google.com/kms/docs/data-integrity-guidelines

@@ -28,11 +28,6 @@ interface KeyRequest {
   readonly remedies: Readonly<Record<number, string>>;
 }
 
-interface KmsResponse {
-  readonly status: number;
-  readonly body: Buffer;
-}
-
 /**
  * Asks a key service for a key. Sends the request again while the network or the server fails,
  * until the time is up. Follows no redirect.
@@ -84,7 +79,7 @@ async function attempts(
   options: RequestOptions,
   body: string,
   { totalMs, attemptMs }: KekTimeouts,
-): Promise<KmsResponse> {
+) {
   const endMs = performance.now() + totalMs;
   for (let attempt = 1; ; attempt++) {
     const leftMs = Math.max(1, Math.ceil(endMs - performance.now()));
@@ -102,7 +97,7 @@ async function attempts(
   }
 }
 
-async function exchange(url: URL, options: RequestOptions, body: string): Promise<KmsResponse> {
+async function exchange(url: URL, options: RequestOptions, body: string) {
   const request = (url.protocol === 'https:' ? requestHttps : requestHttp)(url, options);
   // After the response, the same errors end the loop below.
   request.on('error', () => {}).end(body);

@@ -2,17 +2,13 @@ import { OperatorError } from '../errors.ts';
 import { readSecret, readTrusted } from '../private-files.ts';
 import { kekCiphertext } from './file.ts';
 import { requestKey } from './request.ts';
-import { KEK_TIMEOUTS, type KekSettings, type KekSource, readSetting } from './source.ts';
+import { KEK_TIMEOUTS, type KekSettings, readSetting } from './source.ts';
 
 /**
  * The transit engine of HashiCorp Vault or OpenBao.
  * @param path file with the ciphertext of a data key, `vault:v1:...`
  */
-export function kekTransit(
-  path: string,
-  settings: KekSettings,
-  timeouts = KEK_TIMEOUTS,
-): KekSource {
+export function kekTransit(path: string, settings: KekSettings, timeouts = KEK_TIMEOUTS) {
   const { KEK_TRANSIT_URL: url = '', KEK_TRANSIT_KEY: key = '' } = settings;
   const { KEK_TRANSIT_MOUNT: mount = '', KEK_TRANSIT_NAMESPACE: namespace } = settings;
   const by = `transit key ${key} of ${url}`;
@@ -30,13 +26,9 @@ export function kekTransit(
       ca: authorities(settings),
       remedies: remediesFor(mount, key),
     };
-    const find = (body: Decrypted) => body.data.plaintext;
+    const find = (body: { data: { plaintext: unknown } }) => body.data.plaintext;
     return Buffer.from((await requestKey(request, timeouts, find)).key, 'base64');
   });
-}
-
-interface Decrypted {
-  readonly data: { readonly plaintext: unknown };
 }
 
 function checkedCiphertext(content: Buffer, path: string): string {

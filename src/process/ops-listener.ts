@@ -17,7 +17,7 @@ import { listen } from '../public/transport/listen.ts';
 import { renewCertificate } from '../public/transport/listener.ts';
 import { EveryKind } from '../tokens/every-kind.ts';
 import type { TlsPem } from '../types.ts';
-import { AdminVault } from '../vault/admin-vault.ts';
+import { AdminVault } from '../vault/vault.ts';
 import type { VaultSizes } from '../vault/vault-size.ts';
 import { VERSION } from '../version.ts';
 import type { ListenerOptions, PublicListener } from './public-listener.ts';

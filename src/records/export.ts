@@ -65,11 +65,7 @@ interface OpenedValueRecord {
   readonly content: OpenedValue;
 }
 
-interface TokenOfRecord {
-  /** null: no kind draws it. */
-  readonly token: Token | null;
-  readonly use: PairUse;
-}
+type TokenOfRecord = Pick<ExportedPair, 'token' | 'use'>;
 
 /** Finds the tokens of opened records: imported ones in them, the others by drawing them again. */
 class TokensOfRecords {
@@ -101,10 +97,7 @@ class TokensOfRecords {
   }
 
   /** use undefined: the vault may have another token of the value. */
-  #found({ record, content }: OpenedValueRecord): {
-    readonly token: Token | null;
-    readonly use: PairUse | undefined;
-  } {
+  #found({ record, content }: OpenedValueRecord): Omit<TokenOfRecord, 'use'> & { use?: PairUse } {
     const { keyring } = this.#vault;
     const { value, scope, imported } = content;
     const own = keyring.deterministicDraws(value, scope);
@@ -121,7 +114,7 @@ class TokensOfRecords {
     const now = this.#kindNow(content);
     if (now === undefined) return { token, use: 'detokenize' };
     const isSure = now === found?.kind || now.settings.tokens === 'random';
-    return { token, use: isSure ? 'both' : undefined };
+    return isSure ? { token, use: 'both' } : { token };
   }
 
   /** The kind as the newest policy has it; undefined: it refuses the value, or spells another. */

@@ -64,17 +64,13 @@ export async function forget(
   };
   await remove([...ofTokens, ...ofValues.flatMap((records) => [...records])]);
   const unopenedRecords = scan && (await scanFor(parts, request, scan, ofValues, remove));
-  const notSearched =
-    unopenedRecords === undefined
-      ? unscanned(kinds, search.damaged.size)
-      : unopened(unopenedRecords);
   const all = [...states.values()];
   return confirmDurable(vault, {
     tokens: ofTokens.map((one) => states.get(one)!),
     values: ofValues.map((records) => stateOf([...records].map((one) => states.get(one)!))),
     known: all.filter((state) => state === 'known').length,
     forgotten: all.filter((state) => state === 'forgotten').length,
-    notSearched: values.length === 0 ? [] : [...notSearched, ...unread(kinds)],
+    notSearched: values.length === 0 ? [] : left(kinds, search.damaged.size, unopenedRecords),
     isComplete: scan === undefined || unopenedRecords !== undefined,
   });
 }
@@ -135,23 +131,18 @@ function placesAmong(kinds: EveryKind, values: readonly Value[]) {
 
 const SCAN = 'to find them, run standin forget --values FILE --scan';
 
-function unscanned({ hasSpellings }: EveryKind, damaged: number): string[] {
+/** @param unopened records that a scan could not open; undefined: no scan has ended */
+function left({ hasSpellings, unreadable }: EveryKind, damaged: number, unopened?: number) {
+  const isScanned = unopened !== undefined;
   return [
-    `tokens that no version of the policy draws: random ones, and imported ones that tokenize does not give: ${SCAN}`,
-    ...(hasSpellings
-      ? [`values stored in another spelling, by a version that normalized otherwise: ${SCAN}`]
-      : []),
-    ...(damaged > 0 ? [`imported tokens behind damaged records (${damaged}): ${SCAN}`] : []),
-  ];
-}
-
-function unopened(bad: number): string[] {
-  if (bad === 0) return [];
-  return [`records that do not open (${bad}): to see them, run standin verify`];
-}
-
-function unread({ unreadable }: EveryKind): string[] {
-  if (unreadable.length === 0) return [];
-  const versions = unreadable.join(', ');
-  return [`kinds of policy versions ${versions}: use the release that applied them`];
+    !isScanned &&
+      `tokens that no version of the policy draws: random ones, and imported ones that tokenize does not give: ${SCAN}`,
+    !isScanned &&
+      hasSpellings &&
+      `values stored in another spelling, by a version that normalized otherwise: ${SCAN}`,
+    !isScanned && damaged > 0 && `imported tokens behind damaged records (${damaged}): ${SCAN}`,
+    !!unopened && `records that do not open (${unopened}): to see them, run standin verify`,
+    unreadable.length > 0 &&
+      `kinds of policy versions ${unreadable.join(', ')}: use the release that applied them`,
+  ].filter((one) => one !== false);
 }

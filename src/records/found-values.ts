@@ -48,7 +48,7 @@ export async function findTokens(
   if (kinds.length === 0)
     throw new NoSuchValue(`must be a kind of the policy whose tokens are not random`);
   const found: FoundToken[][] = values.map(() => []);
-  const questions: TokenCall[] = [];
+  const questions: ReturnType<typeof acceptedBy> = [];
   for (const kind of kinds) {
     questions.push(...acceptedBy(kind, values, asked !== undefined));
     // A hundred telephone numbers take some 5 ms, and a policy may have two hundred kinds.
@@ -68,18 +68,12 @@ export async function findTokens(
 
 const TERMS = { token_mode: 'deterministic', time_to_live_s: null } as const;
 
-interface TokenCall {
-  readonly index: number;
-  readonly kind: Kind;
-  readonly text: Value;
-}
-
-/** @param isDemanded whether a value that the kind refuses is an error */
-function acceptedBy(kind: Kind, values: readonly Value[], isDemanded: boolean): TokenCall[] {
+/** @param isRequired whether a value that the kind refuses is an error */
+function acceptedBy(kind: Kind, values: readonly Value[], isRequired: boolean) {
   return values.flatMap((value, index) => {
     const accepted = kind.accept(value);
     if ('value' in accepted) return [{ index, kind, text: accepted.value }];
-    if (isDemanded) throw new NoSuchValue(accepted.reason, index);
+    if (isRequired) throw new NoSuchValue(accepted.reason, index);
     return [];
   });
 }

@@ -7,6 +7,7 @@ import type { TokenFingerprint } from '../types.ts';
 import type { KeyringFollower } from '../vault/keyring-follower.ts';
 import type { Vault } from '../vault/vault.ts';
 import { persistently } from './record-scan.ts';
+import { knowKeysOf } from './verify.ts';
 
 /** The row of the vault; 'stored': there was none, and so the record was written. */
 export type FoundRow = StoredRecord | 'stored';
@@ -63,10 +64,9 @@ export class ImportRecords {
   }
 
   /** Another process may seal with a key version that was added since. */
-  async knowKeysOf(found: readonly FoundRow[]): Promise<void> {
-    const isNew = (one: FoundRow) =>
-      one !== 'stored' && !this.keyring.hasVersion(one.record.key_version);
-    if (found.some(isNew)) await this.#follower.refresh();
+  knowKeysOf(found: readonly FoundRow[]): Promise<void> {
+    const records = found.flatMap((one) => (one === 'stored' ? [] : [one.record]));
+    return knowKeysOf(this, this.#follower, records);
   }
 }
 

@@ -4,26 +4,17 @@ import { OperatorError } from '../errors.ts';
 import type { Replacement } from '../store/record-sql.ts';
 import { replaceWalked } from '../store/record-walk.ts';
 import { commandDeadline } from '../timeouts.ts';
-import type { Durable } from '../types.ts';
 import { confirmDurable, type Vault } from '../vault/vault.ts';
-import { persistently, type ScanEnd } from './record-scan.ts';
+import { persistently } from './record-scan.ts';
 import { type OpenedRecord, type ReadSettings, scanOpened } from './verify.ts';
-
-interface Resealed extends Omit<ScanEnd, 'error'> {
-  /** The primary key version. */
-  readonly key_version: number;
-  /** Records that this run sealed with the primary. */
-  readonly resealed: number;
-  /** Records that do not open. They stay as they are. */
-  readonly bad: number;
-}
 
 /**
  * Reseals every record that is not sealed with the primary, while the service runs. Progress is in
- * the rows, so another run finishes an interrupted one.
+ * the rows, so another run finishes an interrupted one. `bad` records do not open, and stay as they
+ * are. `next` is where an interrupted run ended.
  * @throws OperatorError when the keyring was rotated meanwhile
  */
-export async function reseal(vault: Vault, settings: ReadSettings): Promise<Durable<Resealed>> {
+export async function reseal(vault: Vault, settings: ReadSettings) {
   const { keyring, pool } = vault;
   const { stop } = settings;
   const keyVersion = keyring.primaryVersion;
@@ -53,17 +44,11 @@ export async function reseal(vault: Vault, settings: ReadSettings): Promise<Dura
 
 /** An overwritten value is lost, so the new record is opened before it replaces the old. */
 function resealedOf(keyring: Keyring, { record: old, content }: OpenedRecord): Replacement {
-  const { token_fingerprint: tokenFingerprint, value_fingerprint: valueFingerprint } = old;
+  const { token_fingerprint: token, value_fingerprint: value } = old;
   const fresh =
     'alias' in content
-      ? keyring.sealAlias(content, tokenFingerprint, valueFingerprint)
-      : keyring.seal(
-          content.value,
-          tokenFingerprint,
-          valueFingerprint,
-          content.scope,
-          content.imported,
-        );
+      ? keyring.sealAlias(content, token, value)
+      : keyring.seal(content.value, token, value, content.scope, content.imported);
   if (!isDeepStrictEqual(keyring.open(fresh), content))
     throw new Error('a record that was just sealed does not open');
   return { old, fresh };

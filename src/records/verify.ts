@@ -14,16 +14,6 @@ export interface ReadSettings extends ScanSettings {
   readonly onBad: (record: BadRecord) => void;
 }
 
-export interface Verified extends ScanEnd {
-  /** Records that were checked, without aliases. */
-  readonly records: number;
-  /** Records that lead to the imported token of a value, and that have no value themselves. */
-  readonly aliases: number;
-  readonly bad: number;
-  /** The records that opened, by space, then by kind. */
-  readonly by_kind: readonly KindCount[];
-}
-
 /** Records of one kind in one space. */
 export interface KindCount {
   /** '': the default space. */
@@ -38,8 +28,11 @@ export interface KindCount {
  * Opens every record, which authenticates both fingerprints, the key version and the value
  * together. It cannot check that a value fingerprint fits its value: a random client's record has
  * random bytes there, and no row names its client.
+ * @returns `records`: checked, without aliases, which lead to the imported token of a value and have
+ * no value themselves; `bad`: those that do not open; `by_kind`: those that opened, by space, then
+ * by kind
  */
-export async function verify(vault: Vault, settings: ReadSettings): Promise<Verified> {
+export async function verify(vault: Vault, settings: ReadSettings) {
   const counts = new Map<Scope | undefined, number>();
   let records = 0;
   let aliases = 0;
@@ -52,26 +45,17 @@ export async function verify(vault: Vault, settings: ReadSettings): Promise<Veri
       } else counts.set(content.scope, (counts.get(content.scope) ?? 0) + 1);
     }
   });
-  const spaces = end.error === undefined ? await clientSpaces(vault, settings) : null;
-  return { records, aliases, by_kind: byKind(counts, spaces), ...end };
-}
-
-/** After the pass: a client that was made meanwhile counts. */
-async function clientSpaces({ clients }: Vault, { stop }: ReadSettings): Promise<Set<string>> {
-  const all = await persistently(stop, () => clients.list(commandDeadline()));
-  return new Set([DEFAULT_SPACE, ...all.map(({ space }) => space)]);
-}
-
-function byKind(
-  counts: ReadonlyMap<Scope | undefined, number>,
-  clientSpaces: ReadonlySet<string> | null,
-): KindCount[] {
-  const all = [...counts].map(([scope, records]) => {
+  // After the scan: a client that was made meanwhile counts.
+  const list = () => vault.clients.list(commandDeadline());
+  const clients = end.error === undefined ? await persistently(settings.stop, list) : null;
+  const byKind = [...counts].map(([scope, records]): KindCount => {
     const { space, kind } = scope ?? { space: DEFAULT_SPACE, kind: DEFAULT_KIND };
-    return { space, kind, records, has_client: clientSpaces?.has(space) ?? null };
+    const hasClient = clients && new Set(['', ...clients.map((one) => one.space)]).has(space);
+    return { space, kind, records, has_client: hasClient };
   });
   const place = ({ space, kind }: KindCount) => `${space} ${kind}`;
-  return all.sort((a, b) => (place(a) < place(b) ? -1 : 1));
+  byKind.sort((a, b) => (place(a) < place(b) ? -1 : 1));
+  return { records, aliases, by_kind: byKind, ...end };
 }
 
 /** A record that does not open. */
@@ -88,7 +72,7 @@ export interface OpenedRecord {
 
 /** Reads the keyring again for key versions that other processes have added. */
 export async function knowKeysOf(
-  { keyring }: Vault,
+  { keyring }: Pick<Vault, 'keyring'>,
   follower: KeyringFollower,
   records: readonly SealedRecord[],
 ): Promise<void> {

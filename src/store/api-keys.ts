@@ -2,7 +2,7 @@ import type { Client } from '../client-settings.ts';
 import type { ApiKey, Durable, UsedApiKey } from '../types.ts';
 import { byteaArray, bytesOfBytea } from './bytea-array.ts';
 import { CLIENT_COLUMNS, clientOf, dateOf } from './clients.ts';
-import type { Pool, Query, QueryResult } from './pool.ts';
+import type { Pool, Query, Row } from './pool.ts';
 
 /** What is shown of an API key. */
 export const API_KEY_COLUMNS = [
@@ -68,13 +68,6 @@ const USES_OF_CLIENTS = `select client_id, max(last_used_at) as last_used_at,
     from standin.clients join standin.api_key_uses on api_key_id = client_id) used
   group by client_id`;
 
-/** Summary of the API keys of one client. */
-interface ClientUse {
-  /** The last use on any node, to the minute; null: no use since Standin records it. */
-  readonly last_used_at: Date | null;
-  readonly liveApiKeys: number;
-}
-
 export class ApiKeyStore {
   readonly #pool: Pool;
 
@@ -82,16 +75,8 @@ export class ApiKeyStore {
     this.#pool = pool;
   }
 
-  async insert(
-    apiKeyId: string,
-    clientId: string,
-    digest: string,
-    expiresAt: Date | null,
-    deadlineMs: number,
-  ): Promise<Durable<ApiKey>> {
-    return this.#pool.durably(deadlineMs, (query) =>
-      insertApiKey(query, apiKeyId, clientId, digest, expiresAt),
-    );
+  insert(apiKey: NewApiKey, deadlineMs: number): Promise<Durable<ApiKey>> {
+    return this.#pool.durably(deadlineMs, (query) => insertApiKey(query, apiKey));
   }
 
   async list(clientId: string | undefined, deadlineMs: number): Promise<UsedApiKey[]> {
@@ -128,10 +113,8 @@ export class ApiKeyStore {
    */
   async revoke(apiKeyId: string, deadlineMs: number): Promise<Durable<ApiKey> | undefined> {
     const text = `update standin.api_keys set revoked_at = least(revoked_at, now()) where api_key_id = $1 returning ${COLUMNS}`;
-    return this.#pool.durably(
-      deadlineMs,
-      async (query) => (await query(text, [apiKeyId])).rows.map(apiKeyOf)[0],
-    );
+    const revoke = async (query: Query) => (await query(text, [apiKeyId])).rows.map(apiKeyOf)[0];
+    return this.#pool.durably(deadlineMs, revoke);
   }
 
   /** Records that these API keys are used in this minute. */
@@ -139,34 +122,31 @@ export class ApiKeyStore {
     await this.#pool.query(MARK_USED, [apiKeyIds.toSorted()], deadlineMs);
   }
 
-  /** By `client_id`. A client that never had an API key or used a JWT is missing. */
-  async usesOfClients(deadlineMs: number): Promise<Map<string, ClientUse>> {
+  /**
+   * By `client_id`: the number of live API keys, and the last use on any node, to the minute; null:
+   * no use since Standin records it. A client that never had an API key or used a JWT is missing.
+   */
+  async usesOfClients(deadlineMs: number) {
     const { rows } = await this.#pool.query(USES_OF_CLIENTS, [], deadlineMs);
-    return new Map(
-      rows.map((row) => {
-        const used = { last_used_at: dateOf(row.last_used_at), liveApiKeys: Number(row.live) };
-        return [row.client_id!, used];
-      }),
-    );
+    const useOf = (row: Row) => ({
+      ...{ last_used_at: dateOf(row.last_used_at), liveApiKeys: Number(row.live) },
+    });
+    return new Map(rows.map((row) => [row.client_id!, useOf(row)]));
   }
 }
 
-export async function insertApiKey(
-  query: Query,
-  apiKeyId: string,
-  clientId: string,
-  digest: string,
-  expiresAt: Date | null,
-): Promise<ApiKey> {
-  const { rows } = await query(
-    `insert into standin.api_keys (api_key_id, client_id, digest, expires_at) values ($1, $2, $3, $4) returning ${COLUMNS}`,
-    [apiKeyId, clientId, Buffer.from(digest, 'latin1'), expiresAt?.toISOString() ?? null],
-  );
-  return apiKeyOf(rows[0]!);
+type NewApiKey = Pick<ApiKey, 'api_key_id' | 'client_id' | 'expires_at'> &
+  Pick<LiveApiKey, 'digest'>;
+
+export async function insertApiKey(query: Query, apiKey: NewApiKey): Promise<ApiKey> {
+  const { api_key_id: id, client_id: clientId, digest, expires_at: expiresAt } = apiKey;
+  const text = `insert into standin.api_keys (api_key_id, client_id, digest, expires_at) values ($1, $2, $3, $4) returning ${COLUMNS}`;
+  const values = [id, clientId, Buffer.from(digest, 'latin1'), expiresAt?.toISOString() ?? null];
+  return apiKeyOf((await query(text, values)).rows[0]!);
 }
 
 /** API keys of one client share one Client object. */
-function liveOf(rows: QueryResult['rows']): LiveApiKey[] {
+function liveOf(rows: readonly Row[]): LiveApiKey[] {
   const clients = new Map<string, Client>();
   return rows.map((row) => {
     const client = clients.get(row.client_id!) ?? clientOf(row);
@@ -181,7 +161,7 @@ function liveOf(rows: QueryResult['rows']): LiveApiKey[] {
   });
 }
 
-function apiKeyOf(row: Record<string, string | null>): ApiKey {
+function apiKeyOf(row: Row): ApiKey {
   return {
     api_key_id: row.api_key_id!,
     client_id: row.client_id!,

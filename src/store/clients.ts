@@ -5,7 +5,7 @@ import {
   SETTING_NAMES,
 } from '../client-settings.ts';
 import type { Durable } from '../types.ts';
-import type { Pool, Query } from './pool.ts';
+import type { Pool, Query, Row } from './pool.ts';
 
 /** undefined: the column keeps its value. */
 export type ClientChange = {
@@ -83,7 +83,9 @@ export class ClientStore {
     check?: (client: Client) => void,
   ): Promise<Durable<Client> | Taken> {
     return this.#pool.durably(deadlineMs, async (query) => {
-      check?.(await lockClient(query, clientId));
+      // Until the transaction ends, nobody else changes the client.
+      const text = `select ${COLUMNS} from standin.clients where client_id = $1 for update`;
+      check?.(clientOf((await query(text, [clientId])).rows[0]!));
       return (await taken(query, change, clientId)) ?? updateClient(query, clientId, change);
     });
   }
@@ -96,12 +98,6 @@ async function updateClient(query: Query, clientId: string, change: ClientChange
   const text = `update standin.clients set ${assignments.join(', ')} where client_id = $1 returning ${COLUMNS}`;
   const values = [clientId, ...changed.map((name) => change[name])];
   return clientOf((await query(text, values)).rows[0]!);
-}
-
-/** Until the transaction ends, nobody else changes the client. */
-async function lockClient(query: Query, clientId: string): Promise<Client> {
-  const text = `select ${COLUMNS} from standin.clients where client_id = $1 for update`;
-  return clientOf((await query(text, [clientId])).rows[0]!);
 }
 
 /** A setting that only one client can have. */
@@ -129,20 +125,14 @@ function disabledAt(disabled: boolean | undefined): string {
   return disabled ? 'least(disabled_at, now())' : 'null';
 }
 
-async function insertClient(
-  query: Query,
-  clientId: string,
-  settings: ClientSettings,
-): Promise<Client> {
+async function insertClient(query: Query, id: string, settings: ClientSettings): Promise<Client> {
   const parameters = SETTING_NAMES.map((_, i) => `$${i + 2}`).join(', ');
-  const { rows } = await query(
-    `insert into standin.clients (client_id, ${SETTING_NAMES.join(', ')}) values ($1, ${parameters}) returning ${COLUMNS}`,
-    [clientId, ...SETTING_NAMES.map((name) => settings[name])],
-  );
-  return clientOf(rows[0]!);
+  const text = `insert into standin.clients (client_id, ${SETTING_NAMES.join(', ')}) values ($1, ${parameters}) returning ${COLUMNS}`;
+  const values = [id, ...SETTING_NAMES.map((name) => settings[name])];
+  return clientOf((await query(text, values)).rows[0]!);
 }
 
-export function clientOf(row: Record<string, string | null>): Client {
+export function clientOf(row: Row): Client {
   const settings = SETTING_NAMES.map((name) => {
     const text = row[name];
     return [name, text == null ? null : CLIENT_SETTINGS[name].ofColumn(text)];

@@ -9,8 +9,10 @@ export type Address =
   | { readonly url: string }
   | { readonly socketDir: string; readonly port: number };
 
+export type Row = Readonly<Record<string, string | null>>;
+
 export interface QueryResult {
-  readonly rows: readonly Record<string, string | null>[];
+  readonly rows: readonly Row[];
 }
 
 /** Runs one statement on a connection. Parameters are sent unnamed; results come as text. */
@@ -89,6 +91,8 @@ class PinnedClient extends pg.Client {
   }
 }
 
+const EMBEDDED = { user: 'postgres', database: 'postgres', ssl: false };
+
 export function openConnections(address: Address, connections: number, refused: Refused): pg.Pool {
   const config: pg.PoolConfig & { readonly refused: Refused } = {
     Client: PinnedClient as unknown as new () => pg.ClientBase,
@@ -100,13 +104,7 @@ export function openConnections(address: Address, connections: number, refused: 
     application_name: 'standin',
     ...('url' in address
       ? { connectionString: address.url }
-      : {
-          host: address.socketDir,
-          port: address.port,
-          user: 'postgres',
-          database: 'postgres',
-          ssl: false,
-        }),
+      : { ...EMBEDDED, host: address.socketDir, port: address.port }),
   };
   const pool = new pg.Pool(config);
   // The next query replaces a connection that dies, idle or in use. Without these listeners, the

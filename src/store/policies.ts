@@ -1,5 +1,5 @@
 import type { Durable } from '../types.ts';
-import type { Pool, Query } from './pool.ts';
+import type { Pool, Query, Row } from './pool.ts';
 
 /** A version of the policy. */
 export interface PolicyVersion {
@@ -168,11 +168,11 @@ async function newestOf(query: Query): Promise<StoredPolicy | undefined> {
   return (await query(NEWEST)).rows.map(storedOf)[0];
 }
 
-function storedOf(row: Record<string, string | null>): StoredPolicy {
+function storedOf(row: Row): StoredPolicy {
   return { ...headOf(row), document: row.document! };
 }
 
-function headOf(row: Record<string, string | null>): PolicyVersion {
+function headOf(row: Row): PolicyVersion {
   return {
     version: Number(row.version),
     applied_at: new Date(row.applied_at!),

@@ -16,6 +16,7 @@ import {
   type Query,
   type QueryResult,
   type Refused,
+  type Row,
   requirePrimary,
   type Session,
 } from './connection.ts';
@@ -23,7 +24,7 @@ import { databaseError, ReadOnlyServer } from './database-error.ts';
 import { Timeline } from './primary.ts';
 import { WAITS_FOR_STANDBY } from './record-sql.ts';
 
-export type { Address, Query, QueryResult };
+export type { Query, QueryResult, Row };
 
 interface PoolOptions {
   readonly connections: number;

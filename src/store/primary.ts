@@ -41,17 +41,12 @@ export class Timeline {
   }
 }
 
-interface HostState {
-  readonly isStandby: boolean;
-  readonly takesWrites: boolean;
-  readonly timeline: number;
-}
-
-type ProbeResult = { readonly host: Host } & (HostState | { readonly failure: InternalError });
+type ProbeResult = Awaited<ReturnType<typeof probe>>;
 
 // All names are qualified, so that no setting of the server changes their meaning.
-const STATE = `select pg_catalog.pg_is_in_recovery() as is_standby,
-  pg_catalog.current_setting('transaction_read_only') operator(pg_catalog.=) 'off' as takes_writes`;
+const STATE = `select pg_catalog.pg_is_in_recovery() as "isStandby",
+  pg_catalog.current_setting('transaction_read_only') operator(pg_catalog.=) 'off' as "takesWrites"`;
+type State = Record<'isStandby' | 'takesWrites', boolean>;
 const TIMELINE = 'select pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) as wal_file';
 /** After one server takes writes, the other servers have this long to say that they do too. */
 const SETTLE_MS = 1_000;
@@ -113,7 +108,7 @@ async function probeAll(hosts: readonly Host[], timeline: Timeline): Promise<Pro
   return hosts.flatMap((host) => results.get(host) ?? []);
 }
 
-async function probe(host: Host): Promise<ProbeResult> {
+async function probe(host: Host) {
   try {
     return { host, ...(await ask(host)) };
   } catch (error) {
@@ -121,15 +116,14 @@ async function probe(host: Host): Promise<ProbeResult> {
   }
 }
 
-async function ask(host: Host): Promise<HostState> {
+async function ask(host: Host) {
   // The constructor throws when it cannot read a certificate that the URL names.
   const client = new pg.Client({ connectionString: host.url, application_name: 'standin' });
   client.on('error', ignore);
   const timer = setTimeout(() => destroy(client), CONNECT_TIMEOUT_MS);
   try {
     await client.connect();
-    const { is_standby: isStandby, takes_writes: takesWrites } = (await client.query(STATE))
-      .rows[0];
+    const { isStandby, takesWrites } = (await client.query<State>(STATE)).rows[0]!;
     return { isStandby, takesWrites, timeline: isStandby ? 0 : await askTimeline(client) };
   } finally {
     clearTimeout(timer);

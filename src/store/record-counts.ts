@@ -1,19 +1,5 @@
-import type { Pool, QueryResult } from './pool.ts';
+import type { Pool } from './pool.ts';
 import { hasCitus } from './schema.ts';
-
-/** Number of rows of the vault. */
-interface RecordCount {
-  readonly records: number;
-  /** false: estimated from a sample. */
-  readonly isExact: boolean;
-}
-
-/** Number of records with a value, by the key version that seals them. */
-interface VersionCounts {
-  readonly byVersion: ReadonlyMap<number, number>;
-  /** false: estimated from a sample, which may miss a version with few records. */
-  readonly isExact: boolean;
-}
 
 /**
  * Samples of the vault, smallest first: the rows below a fingerprint, and how many such samples the
@@ -35,11 +21,7 @@ const ENOUGH_ROWS = 1_000;
  * @param counting a statement that returns `records`, with this condition
  * @returns the counts of a sample, and how many such samples the vault has
  */
-async function count(
-  pool: Pool,
-  counting: (condition: string) => string,
-  deadlineMs: number,
-): Promise<{ readonly rows: QueryResult['rows']; readonly samples: number }> {
+async function count(pool: Pool, counting: (condition: string) => string, deadlineMs: number) {
   for (const { below, samples } of SAMPLES) {
     const text = counting('token_fingerprint < $1::uuid');
     const { rows } = await pool.query(text, [below.padEnd(32, '0')], deadlineMs);
@@ -49,26 +31,26 @@ async function count(
   return { ...(await pool.query(counting('true'), [], deadlineMs)), samples: 1 };
 }
 
-export async function countRecords(pool: Pool, deadlineMs: number): Promise<RecordCount> {
-  const { rows, samples } = await count(
-    pool,
-    (condition) => `select count(*) as records from standin.records where ${condition}`,
-    deadlineMs,
-  );
+/** Number of rows of the vault. Not exact: estimated from a sample. */
+export async function countRecords(pool: Pool, deadlineMs: number) {
+  const counting = (condition: string) =>
+    `select count(*) as records from standin.records where ${condition}`;
+  const { rows, samples } = await count(pool, counting, deadlineMs);
   return { records: Number(rows[0]!.records) * samples, isExact: samples === 1 };
 }
 
-export async function countByVersion(pool: Pool, deadlineMs: number): Promise<VersionCounts> {
-  const { rows, samples } = await count(
-    pool,
-    (condition) => `select key_version, count(*) as records from standin.records
-      where octet_length(sealed) > 0 and ${condition} group by key_version`,
-    deadlineMs,
+/**
+ * Number of records with a value, by the key version that seals them. Not exact: estimated from a
+ * sample, which may miss a version with few records.
+ */
+export async function countByVersion(pool: Pool, deadlineMs: number) {
+  const counting = (condition: string) => `select key_version, count(*) as records
+    from standin.records where octet_length(sealed) > 0 and ${condition} group by key_version`;
+  const { rows, samples } = await count(pool, counting, deadlineMs);
+  const byVersion: ReadonlyMap<number, number> = new Map(
+    rows.map((row) => [Number(row.key_version), Number(row.records) * samples]),
   );
-  const counts = rows.map(
-    (row) => [Number(row.key_version), Number(row.records) * samples] as const,
-  );
-  return { byVersion: new Map(counts), isExact: samples === 1 };
+  return { byVersion, isExact: samples === 1 };
 }
 
 /** Size of the table of records with its indexes, on all nodes. */

@@ -1,6 +1,6 @@
 import type { SealedRecord, TokenFingerprint } from '../types.ts';
 import { bytesOfBytea } from './bytea-array.ts';
-import type { Pool, QueryResult } from './pool.ts';
+import type { Pool, Row } from './pool.ts';
 import {
   hasValue,
   type Replacement,
@@ -43,17 +43,10 @@ export interface WalkedRecord extends SealedRecord {
   readonly isExpired?: boolean;
 }
 
-interface Page {
-  readonly records: readonly WalkedRecord[];
-  /** Records of the page, with those left out. */
-  readonly seen: number;
-  /** Where the next page begins; undefined: this page was the last. */
-  readonly next: TokenFingerprint | undefined;
-}
-
 /**
  * The records of the vault from a fingerprint on, in order, while the service runs. Records without
- * a value are left out.
+ * a value are left out, but counted in `seen`. `next` is where the next page begins; undefined:
+ * this page was the last.
  * @param without leave out records sealed with this key version; a failover keeps that they are
  */
 export async function readPage(
@@ -61,7 +54,7 @@ export async function readPage(
   from: TokenFingerprint,
   without: number | undefined,
   deadlineMs: number,
-): Promise<Page> {
+) {
   const values = [hexOf(from), PAGE_RECORDS];
   const { rows } =
     without === undefined
@@ -98,15 +91,11 @@ export async function replaceWalked(
   });
 }
 
-function walked(row: Buffer, times: QueryResult['rows'][number]): WalkedRecord {
-  const { expires_s: expiresS, is_expired: isExpired } = times;
+function walked(row: Buffer, { expires_s: expiresS, is_expired: isExpired }: Row): WalkedRecord {
   const record = recordOf(row);
   if (expiresS == null) return record;
-  return {
-    ...record,
-    expires_at: new Date(1_000 * Number(expiresS)),
-    isExpired: isExpired === 't',
-  };
+  const expiresAt = new Date(1_000 * Number(expiresS));
+  return { ...record, expires_at: expiresAt, isExpired: isExpired === 't' };
 }
 
 /** 32 hex digits: how messages name a record. */

@@ -4,7 +4,7 @@ import { COMMAND_TIMEOUT_MS } from '../timeouts.ts';
 import type { InsertOutcome, SealedRecord, TokenFingerprint, ValueFingerprint } from '../types.ts';
 import { bytesOfBytea, uuidArray } from './bytea-array.ts';
 import { retried } from './database-error.ts';
-import type { Pool, Query, QueryResult } from './pool.ts';
+import type { Pool, Query, Row } from './pool.ts';
 import {
   FINGERPRINTS,
   hasValue,
@@ -109,13 +109,11 @@ export class RecordStore {
   ): Promise<readonly InsertOutcome[]> {
     let bytes = 0;
     for (const { sealed } of records) bytes += sealed.length;
-    return this.#inserts.submit(
+    const leased =
       timeToLiveS === null
         ? records
-        : records.map((record) => ({ ...record, time_to_live_s: timeToLiveS })),
-      bytes,
-      deadlineMs,
-    );
+        : records.map((record) => ({ ...record, time_to_live_s: timeToLiveS }));
+    return this.#inserts.submit(leased, bytes, deadlineMs);
   }
 
   /**
@@ -262,7 +260,7 @@ export class RecordStore {
   async #read<Result>(
     text: string,
     fingerprints: readonly TokenFingerprint[],
-    resultOf: (bytes: Buffer, row: QueryResult['rows'][number]) => Result | null,
+    resultOf: (bytes: Buffer, row: Row) => Result | null,
     deadlineMs: number,
   ): Promise<(Result | null | undefined)[]> {
     const { rows } = await this.#pool.query(text, [uuidArray(fingerprints)], deadlineMs);

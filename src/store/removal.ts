@@ -1,4 +1,4 @@
-import type { Durable, SealedRecord, TokenFingerprint } from '../types.ts';
+import type { Durable, TokenFingerprint } from '../types.ts';
 import { bytesOfBytea, uuidArray } from './bytea-array.ts';
 import { retried } from './database-error.ts';
 import type { Pool, Query } from './pool.ts';
@@ -12,12 +12,6 @@ import {
 
 /** State of a token: with its value (expired or not), without its value, or never stored. */
 export type TokenState = 'known' | 'forgotten' | 'unknown';
-
-interface Row {
-  /** Without `sealed`, which nobody reads here. */
-  readonly record: SealedRecord;
-  readonly state: TokenState;
-}
 
 const COLUMNS = `${UNSEALED} as row, sealed = '' as is_removed`;
 /** Waits on the worker of each row (Citus). A token without a row has none after a failover too. */
@@ -67,25 +61,22 @@ export function forgetTokens(
 }
 
 /** Removes the values of up to `limit` expired records, the longest expired first. */
-export async function removeExpired(
-  pool: Pool,
-  limit: number,
-  deadlineMs: number,
-): Promise<{ readonly found: number; readonly removed: number }> {
+export async function removeExpired(pool: Pool, limit: number, deadlineMs: number) {
   const rows = await find(pool.queryUntil(deadlineMs), FIND_EXPIRED, [limit]);
   if (rows.length === 0) return { found: 0, removed: 0 };
   const { rows: counts } = await pool.query(EXPIRE, columns(rows), deadlineMs);
   return { found: rows.length, removed: Number(counts[0]!.count) };
 }
 
-async function find(query: Query, text: string, values: readonly unknown[]): Promise<Row[]> {
+/** The records are without `sealed`, which nobody reads here. */
+async function find(query: Query, text: string, values: readonly unknown[]) {
   const { rows } = await query(text, values);
-  return rows.map(({ row, is_removed: isRemoved }) => ({
-    record: recordOf(bytesOfBytea(row!)),
-    state: isRemoved === 't' ? 'forgotten' : 'known',
-  }));
+  return rows.map(({ row, is_removed: isRemoved }) => {
+    const state: TokenState = isRemoved === 't' ? 'forgotten' : 'known';
+    return { record: recordOf(bytesOfBytea(row!)), state };
+  });
 }
 
-function columns(rows: readonly Row[]): Buffer[] {
+function columns(rows: Awaited<ReturnType<typeof find>>): Buffer[] {
   return columnsWithoutValue(rows.map(({ record }) => record).sort(byFingerprint));
 }

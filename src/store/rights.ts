@@ -18,46 +18,37 @@ interface DatabaseRights {
  * expired ones, and deletes nothing. It notes when API keys were used and which policies are
  * durable. Commands, which run as the owner, make clients, API keys and keys.
  */
-const SERVICE_RIGHTS: ReadonlyMap<string, DatabaseRights> = new Map([
-  [
-    'records',
-    {
-      insert: ['token_fingerprint', 'value_fingerprint', 'key_version', 'sealed', 'expires_at'],
-      update: ['key_version', 'sealed', 'expires_at'],
-    },
-  ],
-  ['api_key_uses', { insert: ['api_key_id', 'last_used_at'], update: ['last_used_at'] }],
-  ['durable_policies', { insert: ['version', 'applied_at'] }],
-]);
+const SERVICE_RIGHTS = {
+  records: {
+    insert: ['token_fingerprint', 'value_fingerprint', 'key_version', 'sealed', 'expires_at'],
+    update: ['key_version', 'sealed', 'expires_at'],
+  },
+  api_key_uses: { insert: ['api_key_id', 'last_used_at'], update: ['last_used_at'] },
+  durable_policies: { insert: ['version', 'applied_at'] },
+} satisfies Record<string, DatabaseRights>;
 
 /**
  * The columns that the admin API reads and writes, and no other table. It makes clients, API keys,
  * versions of the policy and keys, and forgets records; it deletes no row. It reads wrapped keys,
  * because rotate unwraps them first, and no digest of an API key.
  */
-const ADMIN_RIGHTS: ReadonlyMap<string, DatabaseRights> = new Map([
-  ['records', { select: 'all', ...SERVICE_RIGHTS.get('records') }],
-  [
-    'clients',
-    {
-      select: 'all',
-      insert: ['client_id', ...SETTING_NAMES],
-      update: [...SETTING_NAMES.filter((name) => name !== 'space'), 'disabled_at'],
-    },
-  ],
-  [
-    'api_keys',
-    {
-      select: API_KEY_COLUMNS,
-      insert: ['api_key_id', 'client_id', 'digest', 'expires_at'],
-      update: ['revoked_at'],
-    },
-  ],
-  ['api_key_uses', { select: 'all' }],
-  ['policies', { select: 'all', insert: ['version', 'document', 'is_noted'] }],
-  ['durable_policies', { select: 'all', ...SERVICE_RIGHTS.get('durable_policies') }],
-  ['keyring', { select: 'all', insert: ['purpose', 'version', 'kek_id', 'wrapped'] }],
-]);
+const ADMIN_RIGHTS: Readonly<Record<string, DatabaseRights>> = {
+  records: { select: 'all', ...SERVICE_RIGHTS.records },
+  clients: {
+    select: 'all',
+    insert: ['client_id', ...SETTING_NAMES],
+    update: [...SETTING_NAMES.filter((name) => name !== 'space'), 'disabled_at'],
+  },
+  api_keys: {
+    select: API_KEY_COLUMNS,
+    insert: ['api_key_id', 'client_id', 'digest', 'expires_at'],
+    update: ['revoked_at'],
+  },
+  api_key_uses: { select: 'all' },
+  policies: { select: 'all', insert: ['version', 'document', 'is_noted'] },
+  durable_policies: { select: 'all', ...SERVICE_RIGHTS.durable_policies },
+  keyring: { select: 'all', insert: ['purpose', 'version', 'kek_id', 'wrapped'] },
+};
 
 /** For whom a role is. */
 export type RolePurpose = 'service' | 'admin';
@@ -116,9 +107,12 @@ function grants(to: string, purpose: RolePurpose, isCitus: boolean): string[] {
     `grant usage on schema standin to ${to}`,
     ...(isService ? [`grant select on all tables in schema standin to ${to}`] : []),
   ];
-  for (const [table, rights] of isService ? SERVICE_RIGHTS : ADMIN_RIGHTS) {
+  const rights: Readonly<Record<string, DatabaseRights>> = isService
+    ? SERVICE_RIGHTS
+    : ADMIN_RIGHTS;
+  for (const [table, ofTable] of Object.entries(rights)) {
     // Citus has no column rights.
-    const list = Object.entries(rights as Required<DatabaseRights>).map(([right, columns]) =>
+    const list = Object.entries(ofTable as Required<DatabaseRights>).map(([right, columns]) =>
       isCitus || columns === 'all' ? right : `${right} (${columns.join(', ')})`,
     );
     statements.push(`grant ${list.join(', ')} on standin.${table} to ${to}`);
@@ -139,8 +133,8 @@ const MISSING = `select 'select on standin.' || relname as missing from pg_class
  * The rights of the service that the database user lacks, as SQL. The schema must be up to date.
  */
 export async function missingRights(pool: Pool, deadlineMs: number): Promise<string[]> {
-  const wanted = [...SERVICE_RIGHTS].flatMap(([table, rights]) =>
-    Object.entries(rights as Record<string, readonly string[]>).flatMap(([right, columns]) =>
+  const wanted = Object.entries(SERVICE_RIGHTS).flatMap(([table, rights]) =>
+    Object.entries<readonly string[]>(rights).flatMap(([right, columns]) =>
       columns.map((column) => [`standin.${table}`, right, column]),
     ),
   );

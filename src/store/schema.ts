@@ -6,13 +6,7 @@ import type { Pool, Query } from './pool.ts';
 const FOLDER = new URL('../../migrations/', import.meta.url);
 const FILE_NAME = /^(\d{4})_[a-z0-9_]+\.sql$/;
 
-interface Migration {
-  readonly version: number;
-  readonly name: string;
-  readonly sql: string;
-}
-
-export function readMigrations(): Migration[] {
+export function readMigrations() {
   return readdirSync(FOLDER)
     .filter((name) => FILE_NAME.test(name))
     .sort()
@@ -61,7 +55,7 @@ export async function schemaVersion(pool: Pool, deadlineMs: number): Promise<num
 export async function migrate(
   pool: Pool,
   deadlineMs: number,
-  migrations: readonly Migration[] = readMigrations(),
+  migrations = readMigrations(),
 ): Promise<string[]> {
   const newest = migrations.at(-1)?.version ?? 0;
   const applied: string[] = [];
@@ -74,10 +68,8 @@ export async function migrate(
       const next = migrations.find((migration) => migration.version > version);
       if (next === undefined) return version;
       for (const statement of statementsOf(next.sql)) await query(statement);
-      await query('insert into standin.migrations (version, name) values ($1, $2)', [
-        next.version,
-        next.name,
-      ]);
+      const done = 'insert into standin.migrations (version, name) values ($1, $2)';
+      await query(done, [next.version, next.name]);
       applied.push(next.name);
       return next.version;
     });
@@ -141,9 +133,7 @@ async function takeMigrationLock(query: Query): Promise<void> {
  * Tables with one row a token, and the column whose hash picks the worker of a row. All other
  * tables are small reference tables: every node has a copy, so their rows can refer to each other.
  */
-const DISTRIBUTION_COLUMNS: ReadonlyMap<string, string> = new Map([
-  ['records', 'token_fingerprint'],
-]);
+const DISTRIBUTION_COLUMNS = new Map([['records', 'token_fingerprint']]);
 
 const HAS_CITUS = "select 1 from pg_extension where extname = 'citus'";
 /**
@@ -197,11 +187,8 @@ async function distributeAll(query: Query): Promise<string[]> {
   }
   // Citus has copied the rows, and the old ones stay on the coordinator, invisible. Without this, a
   // value forgotten later would still be there.
-  for (const table of tables) {
-    await query('select truncate_local_data_after_distributing_table($1::text::regclass)', [
-      `standin.${table}`,
-    ]);
-  }
+  const truncate = 'select truncate_local_data_after_distributing_table($1::text::regclass)';
+  for (const table of tables) await query(truncate, [`standin.${table}`]);
   return tables;
 }
 

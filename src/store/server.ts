@@ -1,14 +1,5 @@
 import type { Pool } from './pool.ts';
 
-/** Facts about a Postgres server that matter to a vault. */
-export interface ServerFacts {
-  /** As server_version_num: 150018 is 15.18. */
-  readonly version_number: number;
-  readonly version: string;
-  /** `name=value` of each setting that lets a crash lose acknowledged writes. */
-  readonly unsafeSettings: readonly string[];
-}
-
 /**
  * synchronous_commit of new sessions of this user, which open sessions do not show. It does not
  * outrank a value from the URL (source `client`).
@@ -28,7 +19,14 @@ const FACTS = `select current_setting('server_version_num') as version_number,
 /** PostgreSQL stores the value of a role or a database as it was typed. */
 const OFF = /^(off|false|no|0)$/i;
 
-export async function serverFacts(pool: Pool, deadlineMs: number): Promise<ServerFacts> {
+export type ServerFacts = Awaited<ReturnType<typeof serverFacts>>;
+
+/**
+ * Facts about a Postgres server that matter to a vault. `version_number` as server_version_num:
+ * 150018 is 15.18. `unsafeSettings` has `name=value` of each setting that lets a crash lose
+ * acknowledged writes.
+ */
+export async function serverFacts(pool: Pool, deadlineMs: number) {
   const row = (await pool.query(FACTS, [], deadlineMs)).rows[0]!;
   const commits = [row.of_this_session!, row.of_new_sessions ?? 'on'];
   const unsafeSettings = ['fsync', 'full_page_writes']

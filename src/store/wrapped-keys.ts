@@ -28,20 +28,19 @@ function lockedKeys(query: Query, keys: readonly WrappedKey[]) {
     keys,
     insert: (key: NewKey) => insertKey(query, key),
     /** Replaces the wrapping of an existing key. */
-    update: async ({ purpose, version, kek_id: kekId, wrapped }: NewKey): Promise<void> => {
-      await query(
-        'update standin.keyring set kek_id = $3, wrapped = $4 where purpose = $1 and version = $2',
-        [purpose, version, kekId, wrapped],
-      );
+    update: ({ purpose, version, kek_id: kekId, wrapped }: NewKey) => {
+      const text =
+        'update standin.keyring set kek_id = $3, wrapped = $4 where purpose = $1 and version = $2';
+      return query(text, [purpose, version, kekId, wrapped]);
     },
     /** After the commit, no new statement writes a record with this DEK version. */
-    close: async (version: number): Promise<void> => {
+    close: (version: number) => {
       const text = `update standin.keyring set closed_at = now() ${WHICH} and closed_at is null`;
-      await query(text, [version]);
+      return query(text, [version]);
     },
     /** Removes a DEK version. */
-    remove: async (version: number): Promise<void> => {
-      await query(`delete from standin.keyring ${WHICH}`, [version]);
+    remove: (version: number) => {
+      return query(`delete from standin.keyring ${WHICH}`, [version]);
     },
     /** Age of a DEK version in seconds, by the clock of the database. */
     ageOf: async (version: number): Promise<number> => {
@@ -49,8 +48,7 @@ function lockedKeys(query: Query, keys: readonly WrappedKey[]) {
       const text = `select ${age} from standin.keyring ${WHICH}`;
       return Number((await query(text, [version])).rows[0]!.age_s);
     },
-    /** Counts records with a value that this DEK version seals. Reads the whole table. */
-    countRecords: (keyVersion: number) => countRecords(query, keyVersion),
+    countRecords: (version: number) => countRecords(query, version),
   };
 }
 
@@ -156,19 +154,17 @@ async function lockAndList(query: Query): Promise<WrappedKey[]> {
   return listKeys(query);
 }
 
-async function insertKey(query: Query, key: NewKey): Promise<void> {
-  await query(
-    'insert into standin.keyring (purpose, version, kek_id, wrapped) values ($1, $2, $3, $4)',
-    [key.purpose, key.version, key.kek_id, key.wrapped],
-  );
+function insertKey(query: Query, { purpose, version, kek_id: kekId, wrapped }: NewKey) {
+  const text =
+    'insert into standin.keyring (purpose, version, kek_id, wrapped) values ($1, $2, $3, $4)';
+  return query(text, [purpose, version, kekId, wrapped]);
 }
 
-async function countRecords(query: Query, keyVersion: number): Promise<number> {
-  const { rows } = await query(
-    'select count(*) as records from standin.records where key_version = $1::smallint and octet_length(sealed) > 0',
-    [keyVersion],
-  );
-  return Number(rows[0]!.records);
+/** Counts records with a value that this DEK version seals. Reads the whole table. */
+async function countRecords(query: Query, version: number): Promise<number> {
+  const text =
+    'select count(*) as records from standin.records where key_version = $1::smallint and octet_length(sealed) > 0';
+  return Number((await query(text, [version])).rows[0]!.records);
 }
 
 async function listKeys(query: Query): Promise<WrappedKey[]> {

@@ -98,13 +98,9 @@ function refusePrimaryVersion(keys: readonly WrappedKey[], version: number): voi
   }
 }
 
-async function refuseEarly(
-  locked: LockedKeys,
-  version: number,
-  minPrimaryAgeS: number,
-): Promise<void> {
-  const primary = primaryVersionOf(locked.keys);
-  const ageS = await locked.ageOf(primary);
+async function refuseEarly({ keys, ageOf }: LockedKeys, version: number, minPrimaryAgeS: number) {
+  const primary = primaryVersionOf(keys);
+  const ageS = await ageOf(primary);
   if (ageS < minPrimaryAgeS) {
     throw new OperatorError(
       `The primary, version ${primary}, is ${Math.floor(ageS)} s old, so nodes may still seal with version ${version}. Try again in ${Math.ceil(minPrimaryAgeS - ageS)} s.`,
@@ -126,21 +122,12 @@ function refuseNeeded(version: number, records: number, whatHolds: string): void
   );
 }
 
-interface Rewrapped {
-  readonly kek_id: string;
-  /** Number of keys wrapped with the new KEK; 0: all were already. */
-  readonly keys: number;
-}
-
 /**
  * Wraps all keys with another KEK, in one transaction. The vault need not open. Afterwards only the
- * new KEK opens it.
+ * new KEK opens it. Returns how many keys it wrapped with the new KEK; 0: all were already.
  * @throws OperatorError; nothing was changed
  */
-export async function rewrapKeys(
-  options: VaultOptions,
-  next: KekSettings,
-): Promise<Durable<Rewrapped>> {
+export async function rewrapKeys(options: VaultOptions, next: KekSettings) {
   await requireVault(options);
   const target = kekSourceOf({ ...options, kek: next });
   const kek = kekOf(await target.read());
@@ -183,17 +170,11 @@ function sameKek(kek: Kek, current: KekSource, target: KekSource): OperatorError
   );
 }
 
-interface KeyStatus extends Omit<WrappedKey, 'id' | 'wrapped'> {
-  readonly is_primary: boolean;
-  /** Records with a value that this key seals; null: not a DEK. */
-  readonly records: number | null;
-  readonly is_estimate: boolean;
-  /** When the version was closed to new records; null: it is open. */
-  readonly closed_at: Date | null;
-}
-
-/** All keys, with the number of records of each DEK: an estimate above 200,000. */
-export async function keyStatus({ wrappedKeys: store, pool }: Vault): Promise<KeyStatus[]> {
+/**
+ * All keys. `records` counts those with a value that a DEK seals: an estimate above 200,000; null:
+ * not a DEK. `closed_at` is when the version was closed to new records; null: it is open.
+ */
+export async function keyStatus({ wrappedKeys: store, pool }: Vault) {
   const keys = await store.list(commandDeadline());
   const { byVersion, isExact } = await countByVersion(pool, commandDeadline());
   const closed = await store.closed(commandDeadline());

@@ -148,9 +148,7 @@ export class KeyringFollower {
    * failover loses must not seal, because another key then gets its version.
    * @returns a problem when the standby does not answer: the keys may only open
    */
-  async #rows(
-    deadlineMs: number,
-  ): Promise<{ readonly deks: readonly WrappedKey[]; readonly problem?: Unavailable }> {
+  async #rows(deadlineMs: number) {
     const ofDeks = (rows: readonly WrappedKey[]) => rows.filter(({ purpose }) => purpose === 'dek');
     const deks = ofDeks(await this.#store.list(deadlineMs));
     if (this.#latest.isDurable && this.#changed(deks).length === 0) return { deks };

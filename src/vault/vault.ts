@@ -15,19 +15,9 @@ import { WrappedKeyStore } from '../store/wrapped-keys.ts';
 import { commandDeadline, migrationDeadline, openDeadline } from '../timeouts.ts';
 import type { Durable } from '../types.ts';
 import { type OpenedKey, openKeys } from './open-keys.ts';
-import {
-  HEALTH_CONNECTIONS,
-  HOUSEKEEPING_CONNECTIONS,
-  KEYS_CONNECTIONS,
-  openPool,
-} from './pools.ts';
+import { HEALTH_CONNECTIONS, KEYS_CONNECTIONS, openPool } from './pools.ts';
 
-export interface SchemaChanges {
-  /** Names of the applied migrations. */
-  readonly applied: readonly string[];
-  /** Names of the tables distributed over Citus nodes; undefined without Citus. */
-  readonly distributed: readonly string[] | undefined;
-}
+export type SchemaChanges = Awaited<ReturnType<typeof bringUp>>;
 
 /** A role of the database, and whom it is for. */
 export interface GrantedRole {
@@ -74,7 +64,7 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
   const made = kekSourceOf(options);
   const source = isNamed(options.kek) ? await readAhead(made) : made;
   const timeline = new Timeline();
-  const pool = openPool(options, HOUSEKEEPING_CONNECTIONS, timeline);
+  const pool = openPool(options, undefined, timeline);
   try {
     const byMs = options.databaseUrl === undefined ? openDeadline() : commandDeadline();
     const problems = serverProblems(await serverFacts(pool, byMs), options);
@@ -103,10 +93,7 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
  * @param roles get the rights for their purposes and no others
  * @throws OperatorError when a role cannot be limited to these rights
  */
-export async function migrateVault(
-  options: VaultOptions,
-  roles: readonly GrantedRole[] = [],
-): Promise<Durable<SchemaChanges & { readonly grants: readonly string[] }>> {
+export async function migrateVault(options: VaultOptions, roles: readonly GrantedRole[] = []) {
   const pool = openPool(options);
   try {
     const changes = await bringUp(pool);
@@ -122,7 +109,11 @@ export async function migrateVault(
   }
 }
 
-async function bringUp(pool: Pool): Promise<SchemaChanges> {
+/**
+ * Returns the names of the applied migrations, and of the tables distributed over Citus nodes;
+ * undefined without Citus.
+ */
+async function bringUp(pool: Pool) {
   const applied = await migrate(pool, migrationDeadline());
   await requireNothingForeign(pool.queryUntil(commandDeadline()));
   return { applied, distributed: await distribute(pool, commandDeadline()) };
@@ -150,12 +141,55 @@ export function serverProblems(facts: ServerFacts, options: VaultOptions): strin
   if (facts.version_number < OLDEST_POSTGRES) {
     problems.push(`PostgreSQL is ${facts.version}; Standin needs 14 or newer. Upgrade the server.`);
   }
-  if (!options.allowUnsafePostgres) {
-    for (const setting of facts.unsafeSettings) {
-      problems.push(
-        `PostgreSQL runs with ${setting}: a crash can lose acknowledged tokens for ever. Turn it on, or set ALLOW_UNSAFE_POSTGRES=true to accept the loss.`,
-      );
-    }
-  }
+  const unsafe = options.allowUnsafePostgres ? [] : facts.unsafeSettings;
+  for (const setting of unsafe)
+    problems.push(
+      `PostgreSQL runs with ${setting}: a crash can lose acknowledged tokens for ever. Turn it on, or set ALLOW_UNSAFE_POSTGRES=true to accept the loss.`,
+    );
   return problems;
+}
+
+const ADMIN_CONNECTIONS = 2;
+
+/** The vault of the process, over connections of another role, which connect when it is used. */
+export class AdminVault {
+  readonly #vault: Vault;
+  readonly #other: Vault | undefined;
+  #isSame: Promise<void> | undefined;
+
+  /** @param url undefined: the connections of the process */
+  constructor(vault: Vault, options: VaultOptions, url: string | undefined) {
+    this.#vault = vault;
+    if (url === undefined) return;
+    const pool = openPool({ ...options, databaseUrl: url }, ADMIN_CONNECTIONS, vault.timeline);
+    this.#other = { ...vault, ...tablesOver(pool) };
+  }
+
+  /**
+   * Opens the vault.
+   * @throws OperatorError when the URL leads to another vault
+   */
+  readonly open = async (): Promise<Vault> => {
+    if (this.#other === undefined) return this.#vault;
+    this.#isSame ??= requireSame(this.#vault, this.#other).catch((error) => {
+      this.#isSame = undefined;
+      throw error;
+    });
+    await this.#isSame;
+    return this.#other;
+  };
+
+  async close(): Promise<void> {
+    await this.#other?.pool.end();
+  }
+}
+
+/** Only the vault itself has the same wrapped keys. */
+async function requireSame(one: Vault, other: Vault): Promise<void> {
+  const keysOf = async ({ wrappedKeys }: Vault) => await wrappedKeys.list(commandDeadline());
+  const [keys, others] = [await keysOf(one), await keysOf(other)];
+  if (keys.some((key) => others.some(({ wrapped }) => wrapped.equals(key.wrapped)))) return;
+  throw new OperatorError(
+    'ADMIN_DATABASE_URL leads to another vault than DATABASE_URL: set both to the same database.',
+  );
 }

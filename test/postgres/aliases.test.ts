@@ -47,16 +47,6 @@ describe.each(kinds())('aliases on the %s database', (kind) => {
     return keyring.open(record!);
   }
 
-  test('the value gets its imported token, again and again, beside other values', async () => {
-    const foreign = 'vault:v1:8SDd3WHDOjf7mq69';
-    await plant('ann@example.com', foreign);
-    const asked = { a: 'bob@example.com', b: 'ann@example.com', c: 'ann@example.com' };
-    const own = expect.stringMatching(/_tok$/);
-    for (let i = 0; i < 3; i++)
-      expect(await acts().tokenized(asked)).toEqual({ a: own, b: foreign, c: foreign });
-    expect(await restored(foreign)).toBe('ann@example.com');
-  });
-
   test('a forget leaves an alias that comes between its statements', async () => {
     const value = 'gil@example.com';
     const pool = ownPool(at.place);
@@ -97,21 +87,11 @@ describe.each(kinds())('aliases on the %s database', (kind) => {
     expect(await lookUp()).toEqual({ a: null, b: null });
   });
 
-  test('a forgotten imported token is unknown until its value comes again', async () => {
-    await plant('kim@example.com', 'kim-1');
-    await json('forget kim-1 --yes');
-    expect(await restored('kim-1')).toBe(400);
-    expect(await tokenOf('kim@example.com')).toBe('kim-1');
-    expect(await restored('kim-1')).toBe('kim@example.com');
-    expect(await contentOf('kim-1')).toEqual({ value: 'kim@example.com', imported: 'kim-1' });
-  });
-
   test('rotation and reseal keep aliases and imported tokens, and verify counts aliases apart', async () => {
     await plant('lee@example.com', 'lee-1');
     const before = await json('verify');
     expect(before).toMatchObject({ bad: 0 });
     expect(before.aliases).toBeGreaterThan(0);
-    expect(before.records).toBeGreaterThan(before.aliases - 1);
     await json('keyring rotate');
     const resealed = { bad: 0, resealed: before.records + before.aliases };
     expect(await json('keyring reseal')).toMatchObject(resealed);

@@ -12,7 +12,7 @@ import { openKeys, primaryVersionOf } from '../../src/vault/open-keys.ts';
 import { openVault } from '../../src/vault/vault.ts';
 import { AUDIENCE, IssuerStandIn, SUBJECT } from '../support/issuer.ts';
 import { actsOn, ownPlace, ownService } from '../support/own.ts';
-import { createClient, kinds, makeVault, type Place, runCli } from '../support/service.ts';
+import { createClient, kinds, makeVault, type Place } from '../support/service.ts';
 import { openedVault, soon, sql } from '../support/vault.ts';
 
 /** Reads of clients, API keys and keys that meet writes of others, or each other. */
@@ -244,19 +244,5 @@ describe.skipIf(!kinds().includes('server'))('on a server', () => {
     expect(made.filter((one) => one !== undefined)).toHaveLength(1);
     expect(await sql(place, 'select 1 from standin.clients')).toHaveLength(1);
     expect(await sql(place, 'select 1 from standin.api_keys')).toHaveLength(1);
-  });
-
-  test('the first client is not made without its API key: the next start makes both', async () => {
-    await makeVault(place);
-    await sql(
-      place,
-      `create function public.refuse() returns trigger language plpgsql as
-         $$ begin raise exception 'refused'; end $$;
-       create trigger refuse before insert on standin.api_keys execute function public.refuse()`,
-    );
-    expect((await runCli(['serve'], place, { PORT: '0', OPS_PORT: '0' })).code).toBe(1);
-    expect(await sql(place, 'select 1 from standin.clients')).toEqual([]);
-    await sql(place, 'drop trigger refuse on standin.api_keys');
-    expect((await ownService(place)).api_key).not.toBe('');
   });
 });

@@ -1,20 +1,12 @@
 import { once } from 'node:events';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { locateEmbedded } from '../../src/embedded/embedded-database.ts';
-import { databaseFolder, Owner, openedTwice } from '../../src/embedded/owner.ts';
+import { databaseFolder, Owner } from '../../src/embedded/owner.ts';
 import { OperatorError } from '../../src/errors.ts';
 
 const CLIENTS = 6;
@@ -40,15 +32,6 @@ async function connect(): Promise<pg.Client> {
 
 const streamOf = (client: pg.Client) =>
   (client as unknown as { connection: { stream: Socket } }).connection.stream;
-
-test('callers that start the database at once find one server', async () => {
-  const callers = Array.from({ length: 4 }, () => locateEmbedded(folder, SESSION_SQL));
-  const addresses = await Promise.all(callers);
-  expect(new Set(addresses.map(({ port }) => port)).size).toBe(1);
-  expect(addresses[0]!.socketDir).toBe(folder);
-  expect(readdirSync(folder)).toContain(`.s.PGSQL.${addresses[0]!.port}`);
-  expect(openedTwice(folder)).toBeUndefined();
-});
 
 test('clients at once, some with large parameters, each get their own answers', async () => {
   const work = Array.from({ length: CLIENTS }, async (_, id) => {

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { DrawSource, Keyring } from '../../src/crypto/keyring.ts';
 import { scopeOf } from '../../src/crypto/scope.ts';
 import { policyOf } from '../../src/policy/policy-follower.ts';
 import { type Kind, PolicyRules } from '../../src/policy/rules.ts';
@@ -66,7 +67,7 @@ interface Known {
   readonly value: string;
   readonly kind: string;
   readonly space: string;
-  /** The kind that drew the token; undefined: another vault, or a random draw. */
+  /** What the kind draws that drew the token; undefined: another vault, or a random draw. */
   readonly drawnBy: string | undefined;
 }
 
@@ -107,11 +108,11 @@ test('C34: an export has the right token of every record, under whatever policy 
       const scope = scopeOf(name, space);
       const asked = random.pick(['random', 'deterministic'] as const);
       const mode = kind.settings.tokens ?? asked;
+      const source = keyring.deterministicDraws(value, scope);
       const terms = { token_mode: mode, time_to_live_s: null, kind, scope };
       if (random.below(8) === 0) {
         // Another vault's token in the place of the first draw: the value gets a later one.
-        const { draws } = keyring.deterministicDraws(value, scope);
-        const { token } = kind.drawToken(value, 'tok', draws, 0)!;
+        const { token } = kind.drawToken(value, 'tok', source.draws, 0)!;
         const place = keyring.tokenFingerprint(token, scope?.spaceBytes);
         const { value_fingerprint: fingerprint } = keyring.randomDraws();
         const other = `other ${i}` as Value;
@@ -122,7 +123,7 @@ test('C34: an export has the right token of every record, under whatever policy 
         if (outcome === 'stored') known.set(`${space} ${token}`, pair);
       }
       const [token] = await tokenizer.tokenize([value], terms, soon());
-      const drawnBy = terms.token_mode === 'random' ? undefined : drawsOf(kind);
+      const drawnBy = mode === 'random' ? undefined : drawsOf(kind, value, source);
       known.set(`${space} ${token}`, { token: token!, value, kind: name, space, drawnBy });
     }
   }
@@ -142,11 +143,8 @@ test('C34: an export has the right token of every record, under whatever policy 
   const lines = (await pairsIn(folder)).map((pair) => JSON.stringify(pair));
   const expected = [...known.values()].map((one) => {
     const { drawnBy, ...pair } = one;
-    return JSON.stringify({
-      ...pair,
-      expires_at: null,
-      use: useOf(one, [...known.values()], rules),
-    });
+    const use = useOf(one, [...known.values()], rules, keyring);
+    return JSON.stringify({ ...pair, expires_at: null, use });
   });
   expect(lines.toSorted()).toEqual(expected.toSorted());
 });
@@ -183,21 +181,24 @@ test('a damaged alias keeps no pair out of an export', async () => {
   expect(await pairsIn(folder)).toMatchObject([{ ...pair, use: 'both' }]);
 });
 
-/** Everything of a kind that its draws depend on. */
-function drawsOf({ settings }: Kind): string {
-  return JSON.stringify({ ...settings, mask: null, normalize: null, tokens: null });
+/** The first tokens that a kind draws for a value. Of an empty one, other settings draw the same. */
+function drawsOf(kind: Kind, value: Value, { draws }: DrawSource): string {
+  return JSON.stringify([0, 1, 2].map((from) => kind.drawToken(value, 'tok', draws, from)));
 }
 
 /** Whether tokenize gives the token now, by what was drawn, not by what is stored. */
-function useOf({ drawnBy, kind, value, space }: Known, all: readonly Known[], rules: PolicyRules) {
+function useOf(known: Known, all: readonly Known[], rules: PolicyRules, keyring: Keyring) {
+  const { drawnBy, kind, value, space } = known;
   if (drawnBy === undefined) return 'detokenize';
   const now = rules.byName.get(kind);
   if (now === undefined) return 'both';
   const accepted = now.accept(value);
   if (!('value' in accepted) || accepted.value !== value) return 'detokenize';
   if (now.settings.tokens === 'random') return 'both';
-  if (drawnBy === drawsOf(now)) return 'both';
+  const source = keyring.deterministicDraws(accepted.value, scopeOf(kind, space));
+  const draws = drawsOf(now, accepted.value, source);
+  if (drawnBy === draws) return 'both';
   const isGiven = (one: Known) =>
-    one.kind === kind && one.value === value && one.space === space && one.drawnBy === drawsOf(now);
+    one.kind === kind && one.value === value && one.space === space && one.drawnBy === draws;
   return all.some(isGiven) ? 'detokenize' : 'both';
 }

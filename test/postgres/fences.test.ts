@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { DEFAULT_SETTINGS } from '../../src/client-settings.ts';
 import { StaleVersion } from '../../src/errors.ts';
 import { ClientStore } from '../../src/store/clients.ts';
-import { fingerprintOf, hexOf, readPage, replaceWalked } from '../../src/store/record-walk.ts';
+import { fingerprintOf, hexOf, replaceWalked } from '../../src/store/record-walk.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { forgetTokens } from '../../src/store/removal.ts';
 import { WrappedKeyStore } from '../../src/store/wrapped-keys.ts';
@@ -202,14 +202,6 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     }));
     expect(await replaceWalked(at.pool, replacements, 10, soon())).toBe(1);
     expect(await sealedOf(forgotten)).toHaveLength(0);
-  });
-
-  test('a window of a walk has the record that it begins with', async () => {
-    const fingerprints = ['0', '1'].map((digit) => fingerprintOf('e'.repeat(31) + digit));
-    const made = fingerprints.map((one) => randomRecord({ token_fingerprint: one }));
-    await records().insert(made);
-    const window = await readPage(at.pool, fingerprints[0]!, undefined, soon());
-    expect(window.records.slice(0, 2)).toEqual(made);
   });
 
   test('a batch of reseal waits for a rotation under way, and sees it', async () => {

@@ -28,13 +28,6 @@ describe.each(kinds())('migrations on the %s database', (kind) => {
     return (await ask(text)).map((row) => row.name!);
   };
 
-  test('bring an empty database to the newest version, once', async () => {
-    expect(await schemaVersion(pool, soon())).toBe(0);
-    expect(await migrate(pool, soon())).toHaveLength(newest);
-    expect(await schemaVersion(pool, soon())).toBe(newest);
-    expect(await migrate(pool, soon())).toEqual([]);
-  });
-
   test('started by eight nodes at once, each file is applied by one of them', async () => {
     const pools = Array.from({ length: 8 }, () => ownPool(place, 1));
     const applied = await Promise.all(pools.map((one) => migrate(one, soon())));

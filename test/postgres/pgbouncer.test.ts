@@ -6,7 +6,7 @@ import { ownCluster, ownPool, ownVault, vaultAt } from '../support/own.ts';
 import { expectThereAndBack } from '../support/pairs.ts';
 import { PgBouncer, pgbouncerProgram } from '../support/pgbouncer.ts';
 import { PostgresCluster, postgresBin, query } from '../support/postgres.ts';
-import { call, createClient, runCli, until } from '../support/service.ts';
+import { call, createClient, until } from '../support/service.ts';
 import { randomRecord, soon } from '../support/vault.ts';
 
 /** What PgBouncer itself sets, so that a session is as its client asked for. */
@@ -73,16 +73,6 @@ describe.skipIf(postgresBin === undefined || pgbouncerProgram === undefined)(
     test('pairs are imported and exported over the one server connection of the service', async () => {
       const { place, service } = await bounced(1, { default_pool_size: 1 });
       await expectThereAndBack(place, service);
-    });
-
-    test('three processes that migrate at once apply each file once', async () => {
-      const { place, sql } = await bounced(0);
-      const migrate = () => runCli(['migrate', '--json'], place);
-      const ended = await Promise.all([migrate(), migrate(), migrate()]);
-      expect(ended.map(({ code, stderr }) => `${code}${stderr}`)).toEqual(['0', '0', '0']);
-      const applied = ended.flatMap(({ stdout }) => JSON.parse(stdout).applied);
-      const rows = await sql('select name from standin.migrations order by version');
-      expect(applied.toSorted()).toEqual(rows.map((row) => row.name));
     });
 
     test('PgBouncer killed five times while writing: no acknowledged token is lost, and the services stay', async () => {

@@ -116,15 +116,6 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     expect(problems).toEqual([]);
   });
 
-  test('are read once for all who ask at the same time', async () => {
-    const { follower } = following();
-    const reads = vi.spyOn(store, 'candidates');
-    await store.apply(FIRST, 0, soon());
-    const all = await Promise.all(Array.from({ length: 50 }, () => follower.refresh()));
-    expect(all.map(({ policy }) => policy?.version)).toEqual(Array(50).fill(1));
-    expect(reads).toHaveBeenCalledTimes(1);
-  });
-
   test('that this program cannot read are not ignored: no policy is known until one can be read', async () => {
     const { follower, problems } = following();
     await store.apply(FIRST, 0, soon());

@@ -1,8 +1,9 @@
 import pg from 'pg';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { Unavailable } from '../../src/errors.ts';
+import type { Address } from '../../src/store/connection.ts';
 import { OldPrimary } from '../../src/store/database-error.ts';
-import { type Address, Pool } from '../../src/store/pool.ts';
+import { Pool } from '../../src/store/pool.ts';
 import { PrimaryFinder, Timeline } from '../../src/store/primary.ts';
 import { serverFacts } from '../../src/store/server.ts';
 import { ownCluster, setOn } from '../support/own.ts';

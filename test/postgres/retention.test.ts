@@ -13,7 +13,7 @@ import { testKeyring, testLeasedKeyring } from '../support/keys.ts';
 import { blockVault } from '../support/own.ts';
 import { freePort } from '../support/processes.ts';
 import { Random } from '../support/random.ts';
-import { RetentionRun } from '../support/retention-run.ts';
+import { runRetention } from '../support/retention-run.ts';
 import { kinds, until } from '../support/service.ts';
 import { randomRecord, soon } from '../support/vault.ts';
 
@@ -323,8 +323,8 @@ describe.each(KINDS)('records that end, on %s', (kind) => {
 
   test('random order: what was promised is known, what was forgotten is not, and no token changes its value', async () => {
     const random = new Random();
-    const run = new RetentionRun(random, newStore, at.pool);
-    await run.run(8, kind === 'server' ? 800 : 250);
+    const steps = kind === 'server' ? 800 : 250;
+    const run = await runRetention(random, newStore, at.pool, steps);
     expect(run.problems, `SEED=${random.seed}`).toEqual([]);
     expect(run.known).toBeGreaterThan(20);
     expect(run.unknown).toBeGreaterThan(20);

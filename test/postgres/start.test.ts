@@ -87,12 +87,6 @@ describe.skipIf(postgresBin === undefined)('F27: an unsafe server', () => {
   );
 });
 
-test('another TOKEN_SUFFIX than that of the vault stops the start', async () => {
-  const place = await ownPlace('embedded');
-  await (await startService(place, { TOKEN_SUFFIX: 'abc' })).stop();
-  await expectNoStart(place, /end in "_abc".*Set TOKEN_SUFFIX=abc/);
-});
-
 test('a lost KEK of the embedded vault stops the start, and no new one is made', async () => {
   const place = await ownPlace('embedded');
   await (await startService(place)).stop();

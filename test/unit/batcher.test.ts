@@ -132,13 +132,6 @@ test('as many batches are in flight as there are lanes', async () => {
   expect(batches[2]!.items).toEqual(['c', 'd']);
 });
 
-test('no items are answered without a batch', async () => {
-  const { batcher, batches } = setUp();
-  expect(await batcher.submit([])).toEqual([]);
-  await turns();
-  expect(batches).toHaveLength(0);
-});
-
 test('more than max_waiting_items are refused with a time to come back, and never run; then others are taken', async () => {
   const { batcher, batches, answer, busy } = setUp();
   const free = await busy();
@@ -196,19 +189,6 @@ describe('failures', () => {
 });
 
 describe('deadlines', () => {
-  test('a batch has the deadline of its oldest item', async () => {
-    const { next, submit } = setUp({ timeoutMs: 5_000 });
-    const beforeMs = performance.now();
-    const oldest = submit('a');
-    const afterMs = performance.now();
-    const results = [...oldest, ...submit('b')];
-    const batch = await next();
-    expect(batch.deadlineMs).toBeGreaterThanOrEqual(beforeMs + 5_000);
-    expect(batch.deadlineMs).toBeLessThanOrEqual(afterMs + 5_000);
-    batch.answer();
-    await Promise.all(results);
-  });
-
   test('a call may have less time than others: a batch has the deadline of the earliest', async () => {
     const { batcher, next, submit } = setUp();
     const byMs = performance.now() + 10_000;

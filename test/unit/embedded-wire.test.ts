@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
-import { Framer, leavesIdle, simpleQuery, type WirePart } from '../../src/embedded/wire.ts';
+import { Framer, leavesIdle, type WirePart } from '../../src/embedded/wire.ts';
 
 const SSL_REQUEST = startup(80877103);
 const GSS_REQUEST = startup(80877104);
@@ -100,17 +100,6 @@ describe('chunks', () => {
     );
   });
 
-  test('no byte is lost, added or moved', () => {
-    fc.assert(
-      fc.property(messages, (messages) => {
-        const sync = message('S');
-        const parts = partsOf(STARTUP, ...messages, sync);
-        const bytes = parts.map((part) => (part.kind === 'group' ? part.bytes : Buffer.alloc(0)));
-        expect(Buffer.concat(bytes)).toEqual(Buffer.concat([STARTUP, ...messages, sync]));
-      }),
-    );
-  });
-
   test('a long message is joined once, when it is whole', () => {
     const bytes = message('Q', Buffer.alloc(1024 * 1024, 'x'));
     const chunks = Array.from({ length: 1025 }, (_, i) => bytes.subarray(i * 1024, (i + 1) * 1024));
@@ -143,10 +132,4 @@ describe('an answer leaves the database idle', () => {
   ])('%s', (_, messages, idle) => {
     expect(leavesIdle(Buffer.concat(messages))).toBe(idle);
   });
-});
-
-test('a simple query is type, length, text and NUL, and one group', () => {
-  const query = simpleQuery('rollback');
-  expect(query).toEqual(message('Q', 'rollback\0'));
-  expect(partsOf(STARTUP, query)[1]).toEqual(group(query));
 });

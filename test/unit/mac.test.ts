@@ -8,19 +8,6 @@ const key = fc.uint8Array({ minLength: 1, maxLength: 64 });
 const text = fc.string({ unit: 'binary', maxLength: 300 });
 
 describe('Mac', () => {
-  test('RFC 4231, test case 2', () => {
-    const expected = {
-      sha256: '5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843',
-      sha512:
-        '164b7a7bfcf819e2e395fbe73b56e0a387bd64222e831fd610270cd7ea2505549758bf75c05a994a6d034f65f8f0e6fdcaeab1a34d4a6b4b636e070a38bce737',
-    };
-    for (const name of ['sha256', 'sha512'] as const) {
-      const mac = new Mac(name, Buffer.from('Jefe'));
-      const digest = mac.digest('what do ya want for nothing?');
-      expect(Buffer.from(digest, 'latin1').toString('hex')).toBe(expected[name]);
-    }
-  });
-
   test('agrees with createHmac for any key, prefix and text, one after the other with one key', () => {
     fc.assert(
       fc.property(algorithm, key, fc.array(text), (name, bytes, texts) => {
