@@ -194,25 +194,20 @@ export class Authenticator {
   }
 
   #entriesOf(rows: readonly LiveApiKey[]): Map<string, Entry> {
-    return new Map(
-      rows.map(({ digest, api_key_id: apiKeyId, client, rank, expires_at: expiresAt }) => [
-        digest,
-        {
-          client,
-          api_key_id: apiKeyId,
-          subject: undefined,
-          expiresAtMs: expiresAt?.getTime() ?? Infinity,
-          use: this.#uses.of(apiKeyId, client.client_id, rank),
-        },
-      ]),
-    );
+    return new Map(rows.map((row) => [row.digest, this.#entryOf(row)]));
   }
 
-  /** Its use is counted under the id of the client. */
-  #entryOf({ client, rank }: SubjectClient): Entry {
-    const { client_id: clientId, subject } = client;
-    const use = this.#uses.of(clientId, clientId, rank);
-    return { client, api_key_id: undefined, subject: subject!, expiresAtMs: Infinity, use };
+  /** Without an API key, the use is counted under the id of the client. */
+  #entryOf(row: SubjectClient & Partial<LiveApiKey>): Entry {
+    const { client, rank, api_key_id: apiKeyId, expires_at: expiresAt } = row;
+    const { client_id: clientId } = client;
+    return {
+      client,
+      api_key_id: apiKeyId,
+      subject: apiKeyId === undefined ? client.subject! : undefined,
+      expiresAtMs: expiresAt?.getTime() ?? Infinity,
+      use: this.#uses.of(apiKeyId ?? clientId, clientId, rank),
+    };
   }
 }
 

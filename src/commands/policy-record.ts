@@ -55,13 +55,14 @@ function bodyOf(text: string): string {
 
 function stringsOf(body: Buffer, policy: DeclaredPolicy): Strings[] {
   const rules = new PolicyRules({ ...policy, version: 1, tag: '' });
-  const { text, data } = parseData(checkedText(body), rules.tree !== undefined);
+  const checked = checkedText(body);
+  const data = parseData(checked, rules.tree !== undefined);
   const isList = Array.isArray(data);
   const isPlain = rules.tree === undefined || isListOfValues(data, rules.tree);
   if (isPlain) collectFields(data as JsonObject, Infinity);
   const tree = isPlain ? undefined : rules.tree;
   const walked = { tree, elsewhere: 'tokenize' } as const;
-  const { places } = new BodyWalk(text, walked, { maxPlaces: Infinity });
+  const { places } = new BodyWalk(checked.text, walked, { maxPlaces: Infinity });
   const fields = rules.fields.map((field) => field.path);
   const found = new Map<string, Strings>();
   for (const place of places) {

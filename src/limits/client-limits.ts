@@ -20,32 +20,16 @@ export interface Quota {
   readonly windowS: number;
 }
 
-/**
- * The current state of a limit. If the limit refuses, `left` is 0 and `windowS` is the time to
- * wait.
- */
-export interface LimitState {
-  readonly limit: LimitName;
-  readonly left: number;
-  readonly windowS: number;
-}
-
 /** The decision of the limits on a request. */
 export interface Admission {
   /** The quotas of the operation. Every request of a client gets the same array. */
   readonly quotas: readonly Quota[];
   /**
    * The state of the limit that refuses, else of the request limit; undefined: no request limit.
+   * If the limit refuses, `left` is 0 and `windowS` is the time to wait.
    */
-  readonly state: LimitState | undefined;
+  readonly state: { limit: LimitName; left: number; windowS: number } | undefined;
   readonly isRefused: boolean;
-}
-
-/** Counts of the distinct tokens of a request. */
-export interface TokenCounts {
-  readonly known: number;
-  /** Tokens that the vault has never issued. */
-  readonly unknown: number;
 }
 
 /** A budget of unknown tokens holds one minute's worth of them. */
@@ -56,13 +40,6 @@ const REPORT_INTERVAL_MS = 60_000;
 interface Limit {
   readonly bucket: Bucket;
   readonly quota: Quota;
-}
-
-/** The limits of a client; undefined: none. */
-interface Limits {
-  readonly requests: Readonly<Record<ClientOperation, Limit | undefined>>;
-  readonly unknownTokens: Limit | undefined;
-  readonly quotas: Readonly<Record<ClientOperation, readonly Quota[]>>;
 }
 
 /** Called with a client's refusals by one limit since the last call, at most once a minute. */
@@ -79,7 +56,7 @@ export class ClientLimits {
   /**
    * Keyed by the Client object: a changed client is a new object, so its new limits apply at once.
    */
-  readonly #limits = new WeakMap<Client, Limits>();
+  readonly #limits = new WeakMap<Client, ReturnType<typeof limitsOf>>();
 
   constructor(buckets: Buckets, defaults: DefaultLimits, onRefusals: OnRefusals) {
     this.#buckets = buckets;
@@ -93,7 +70,7 @@ export class ClientLimits {
     const limits = this.#of(client);
     const quotas = limits.quotas[operation];
     const ofRequests = limits.requests[operation];
-    const taken = ofRequests && this.#buckets.take(ofRequests.bucket);
+    const taken = ofRequests && this.#buckets.charge(ofRequests.bucket, 1, NO_OUTCOME);
     const ofTokens = operation === 'detokenize' ? limits.unknownTokens : undefined;
     const spent = ofTokens && this.#lookUps.isSpent(ofTokens.bucket);
     return afterwards(taken, (grant) =>
@@ -123,13 +100,14 @@ export class ClientLimits {
   }
 
   /**
-   * Counts the tokens of a request after `reserve`. Resolves when later requests see the new count.
+   * Counts the distinct tokens of a request after `reserve`: those that the vault has, and those
+   * that it has never issued. Resolves when later requests see the new count.
    * @param hasGaps whether the response tells all unknown tokens, and not only the first one
    * @returns undefined when the response may leave
    */
   charge(
     client: Client,
-    { known, unknown }: TokenCounts,
+    { known, unknown }: { readonly known: number; readonly unknown: number },
     hasGaps: boolean,
   ): Admission | undefined | Promise<Admission | undefined> {
     const { unknownTokens: limit, quotas } = this.#of(client);
@@ -182,7 +160,7 @@ export class ClientLimits {
     since.refused = 0;
   }
 
-  #of(client: Client): Limits {
+  #of(client: Client) {
     let limits = this.#limits.get(client);
     if (limits === undefined) {
       limits = limitsOf(client, this.#defaults);
@@ -196,15 +174,21 @@ export function isAllowed(client: Client, operation: ClientOperation): boolean {
   return client[`can_${operation}`];
 }
 
-function limitsOf(client: Client, defaults: DefaultLimits): Limits {
-  /** undefined: rate 0, so no limit. */
-  const limitOf = (limit: LimitName, column: LimitColumn, bucket: string, burstS = 1) => {
+/** The limits of a client; undefined: none. */
+function limitsOf(client: Client, defaults: DefaultLimits) {
+  const limitOf = (
+    limit: LimitName,
+    column: LimitColumn,
+    bucket: string,
+    burstS = 1,
+  ): Limit | undefined => {
     const rate = client[column] ?? defaults[column];
     if (rate === 0) return undefined;
     const size = Math.max(1, Math.floor(rate * burstS));
     const windowS = Math.max(burstS, Math.ceil(1 / rate));
     const name = client.client_id + bucket;
-    return { bucket: { name, rate, burstS }, quota: { limit, size, windowS } };
+    const isBudget = limit === 'unknown_tokens';
+    return { bucket: { name, rate, burstS, isBudget }, quota: { limit, size, windowS } };
   };
   // This bucket is named by the id alone. Older nodes that share the Redis use that name.
   const tokenize = limitOf('requests', 'rate_limit', '');
@@ -224,6 +208,6 @@ function quotasOf(...limits: readonly (Limit | undefined)[]): readonly Quota[] {
   return limits.flatMap((limit) => (limit === undefined ? [] : [limit.quota]));
 }
 
-function stateOf({ limit, windowS }: Quota, { left, retryAfterS }: Grant): LimitState {
+function stateOf({ limit, windowS }: Quota, { left, retryAfterS }: Grant) {
   return { limit, left, windowS: left > 0 ? windowS : retryAfterS };
 }

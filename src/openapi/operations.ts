@@ -1,5 +1,4 @@
-import { METHODS } from '../public/routes.ts';
-import { type FieldContent, LIMIT_CODES, SUCCESS } from '../public/schema.ts';
+import { type FieldContent, LIMIT_CODES, METHODS, SUCCESS } from '../public/schema.ts';
 import type { DocumentSettings, Examples } from './errors.ts';
 import {
   errorReferences,

@@ -11,7 +11,6 @@ import {
 import { isLong, mostValueBytes } from '../tokens/value-bytes.ts';
 import type { Token, Value } from '../types.ts';
 import { invalid, MAX_TURN_BYTES } from './body/data.ts';
-import { isLenient, type Unapplied, unappliedBytes, unappliedParts } from './body/lenient.ts';
 import { readBody } from './body/request-body.ts';
 import {
   type Asked,
@@ -21,17 +20,15 @@ import {
   type Reader,
   type RequestData,
 } from './body/request-data.ts';
-import { type Exchange, FRAME_BYTES, type ResponseContent } from './exchange.ts';
+import { BEFORE_DATA, type Exchange, FRAME_BYTES, type ResponseContent } from './exchange.ts';
 import { admit, checkLimits } from './guards.ts';
 import { cutUnlessRight } from './rights.ts';
 import { LINE_END, MAX_RESPONSE_BODIES, MESSAGES } from './schema.ts';
-import { afterData, BEFORE_DATA } from './success-frame.ts';
 import {
   jsonBytes,
   largeResponse,
   MAX_WHOLE_BYTES,
   mostJsonBytes,
-  type ResponseParts,
 } from './transport/large-response.ts';
 
 /**
@@ -138,13 +135,13 @@ function bodyOf(
   bytes: number,
 ): Pick<ResponseContent, 'body' | 'bytes'> {
   const before = BEFORE_DATA;
-  const after = afterData(exchange, 'detokenize');
+  const after = exchange.afterData();
   if (bytes <= MAX_WHOLE_BYTES)
     return { body: before + request.json(values) + [...list].join('') + after };
   const judge = () => cutUnlessRight(exchange);
   const onTaken = () => exchange.context.budget.move(exchange.reservation!);
-  const data: ResponseParts['data'] = (write) => request.parts(values, write);
-  const parts = { before, data, list, after: `${after}${LINE_END}` };
+  const around = () => request.around();
+  const parts = { before, around, values, list, after: `${after}${LINE_END}` };
   return largeResponse(parts, bytes, judge, onTaken);
 }
 
@@ -230,7 +227,7 @@ async function fetchValues(
   }
   const deadlineMs = exchange.deadlineMs ?? requestDeadline();
   const found = await vault.sizes(tokens, viewer, deadlineMs);
-  if (!hasGaps && !areKnown(found)) return found;
+  if (!hasGaps && found.some((size) => typeof size !== 'number')) return found;
   const sizes = found.map((size) => size ?? 0);
   if (!viewer.seesAll) return fetchVisible(exchange, tokens, viewer, sizes);
   const maxBytes = maxBytesOf(exchange);
@@ -283,10 +280,6 @@ function* batchesOf(texts: readonly Token[], sizes: readonly number[]): Generato
   yield batch;
 }
 
-function areKnown(sizes: readonly (number | null | undefined)[]): sizes is readonly number[] {
-  return sizes.every((size) => typeof size === 'number');
-}
-
 function sum(sizes: Iterable<number>): number {
   let total = 0;
   for (const bytes of sizes) total += bytes;
@@ -315,4 +308,57 @@ function countTokens(
       if (text.endsWith(ending)) unknown.add(text);
     } else if (one !== null) known.add(text);
   });
+}
+
+/** A text of a request that stays as it was sent. */
+interface Unapplied {
+  readonly index: number;
+  readonly reason: 'unknown' | 'forbidden';
+}
+
+/** RFC 7240 section 2: a list of preferences, whose values may be quoted. */
+const PREFERENCES = /(?:[^",]|"(?:[^"\\]|\\.)*"?)+/g;
+/** The first one of a name counts. */
+const HANDLING = /^\s*handling\s*(?:[=;]|$)/i;
+const LENIENT = /^\s*handling\s*=\s*(?:lenient|"lenient")\s*(?:;|$)/i;
+
+/**
+ * Whether the caller prefers an answer with gaps to an error (RFC 7240 section 4.4). If so, the
+ * answer says that it has them.
+ */
+function isLenient({ request, headers }: Exchange): boolean {
+  const { prefer } = request.headers;
+  if (prefer === undefined) return false;
+  const handling = String(prefer)
+    .match(PREFERENCES)
+    ?.find((preference) => HANDLING.test(preference));
+  if (handling === undefined || !LENIENT.test(handling)) return false;
+  headers['Preference-Applied'] = 'handling=lenient';
+  return true;
+}
+
+type Paths = Pick<RequestData, 'pathOf' | 'pathBytes'>;
+
+const [BEFORE, BETWEEN, AFTER] = [',"unapplied":[', ',', ']'];
+
+/** What comes after `data` in the answer, in small parts. One path can have 30 kB. */
+function* unappliedParts(request: Paths, all: readonly Unapplied[]): Generator<string> {
+  yield BEFORE;
+  for (const [i, { index, reason }] of all.entries()) {
+    if (i > 0) yield BETWEEN;
+    yield entry(JSON.stringify(request.pathOf(index)), reason);
+  }
+  yield AFTER;
+}
+
+/** The bytes of `unappliedParts`, none of which is made. */
+function unappliedBytes(request: Paths, all: readonly Unapplied[]): number {
+  let bytes = BEFORE.length + AFTER.length + BETWEEN.length * Math.max(0, all.length - 1);
+  for (const { index, reason } of all)
+    bytes += entry('""', reason).length + request.pathBytes(index);
+  return bytes;
+}
+
+function entry(path: string, reason: Unapplied['reason']): string {
+  return `{"path":${path},"reason":"${reason}"}`;
 }

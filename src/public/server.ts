@@ -1,21 +1,17 @@
 import type { RequestListener, Server } from 'node:http';
 import { CallerError } from '../errors.ts';
+import type { PolicyRules } from '../policy/rules.ts';
 import { dataOf } from './body/request-data.ts';
 import { textTokensOf } from './body/text-tokens.ts';
 import { textValuesOf } from './body/text-values.ts';
-import type { ServerContext } from './context.ts';
 import { detokenizer } from './detokenize.ts';
-import { Exchange, type ResponseContent } from './exchange.ts';
-import { checkProtocol } from './guards.ts';
-import { serveHealth, serveLiveness } from './health.ts';
-import { servePolicy } from './policy.ts';
+import { Exchange, type ResponseContent, type ServerContext } from './exchange.ts';
+import { admitReader, checkProtocol } from './guards.ts';
 import { respond, respondError } from './responses.ts';
-import { METHODS, originForm } from './routes.ts';
-import { MESSAGES } from './schema.ts';
+import { type HealthFields, LINE_END, MESSAGES, METHODS } from './schema.ts';
 import { tokenizer } from './tokenize.ts';
-import { createListener } from './transport/listener.ts';
-import { refuseUnparsed } from './transport/parser-errors.ts';
-import { inTurn } from './transport/pipelining.ts';
+import { createListener } from './transport/connections.ts';
+import { inTurn, refuseUnparsed } from './transport/pipelining.ts';
 import { shedding } from './transport/shedding.ts';
 
 type Handler = (exchange: Exchange) => ResponseContent | Promise<ResponseContent>;
@@ -79,4 +75,49 @@ function allows({ route, request: { method }, headers }: Exchange): boolean {
 
 function serveMethods(): ResponseContent {
   return { status: 204, body: '' };
+}
+
+/** GET /health: 200 when the node can work; 503 when it cannot, or is draining. */
+export async function serveHealth({ context }: Exchange): Promise<ResponseContent> {
+  const { isDatabaseWell, isAble } = await context.health.read();
+  const isReady = isAble && context.state.phase === 'serving';
+  const body: Record<HealthFields, string> = {
+    status: isReady ? 'ok' : 'error',
+    timestamp: `${new Date().toISOString().slice(0, 19)}Z`,
+    postgres: isDatabaseWell ? 'ok' : 'error',
+    version: context.interfaceVersion,
+  };
+  return { status: isReady ? 200 : 503, body: JSON.stringify(body) };
+}
+
+/** GET /health/live: 200 while the process runs, even without a database. */
+export function serveLiveness(): ResponseContent {
+  return { status: 200, body: '{"status":"ok"}' };
+}
+
+/** Made once for each policy, because it can have 200 kB. */
+const bodies = new WeakMap<PolicyRules, string>();
+
+/** GET /api/v1/policy: which strings the policy in force replaces, and its tag for If-Match. */
+export async function servePolicy(exchange: Exchange): Promise<ResponseContent> {
+  await admitReader(exchange);
+  const rules = await exchange.context.policies.current();
+  if (rules.tag === undefined) throw new CallerError('not_found', MESSAGES.no_policy);
+  exchange.headers.ETag = rules.tag;
+  const { version, fields, elsewhere } = rules;
+  const body = bodies.get(rules) ?? JSON.stringify({ version, fields, elsewhere });
+  bodies.set(rules, body);
+  exchange.reserve(Buffer.byteLength(body) + LINE_END.length);
+  return { status: 200, body };
+}
+
+const ABSOLUTE = /^https?:\/\/[^/?#@\s]+(?=[/?]|$)/i;
+
+/**
+ * RFC 9112 section 3.2.2: a server must accept `http://host/path`, too. Removes scheme and host.
+ */
+function originForm(target: string): string {
+  if (target.startsWith('/')) return target;
+  const rest = target.replace(ABSOLUTE, '');
+  return rest === '' || rest.startsWith('?') ? `/${rest}` : rest;
 }

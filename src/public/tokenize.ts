@@ -2,9 +2,8 @@ import type { ClientOperation } from '../limits/client-limits.ts';
 import { invalid } from './body/data.ts';
 import { readBody } from './body/request-body.ts';
 import { kindsIn, type Reader, type RequestValues, valuesOf } from './body/request-data.ts';
-import type { Exchange, ResponseContent } from './exchange.ts';
+import { BEFORE_DATA, type Exchange, type ResponseContent } from './exchange.ts';
 import { admit } from './guards.ts';
-import { afterData, BEFORE_DATA } from './success-frame.ts';
 
 /**
  * POST /api/v1/tokenize and /api/v1/text/tokenize; POST /api/v1/lookup, which gives the tokens that
@@ -23,7 +22,7 @@ export function tokenizer(
     const { vault } = exchange.context;
     const asked = vault[operation](values, client, request.viewer, exchange.deadlineMs);
     const tokens = await exchange.inVault(asked);
-    const body = BEFORE_DATA + request.json(tokens) + afterData(exchange, operation);
+    const body = BEFORE_DATA + request.json(tokens) + exchange.afterData();
     const { passed } = request;
     return { status: 200, body, values: tokens.length, passed, kinds: kindsIn(request) };
   };

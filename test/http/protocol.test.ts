@@ -1,8 +1,8 @@
 import { METHODS as NODE_METHODS } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { CALLER_ERRORS } from '../../src/errors.ts';
-import { METHODS } from '../../src/public/routes.ts';
-import { MAX_HEADERS } from '../../src/public/transport/listener.ts';
+import { METHODS } from '../../src/public/schema.ts';
+import { MAX_HEADERS } from '../../src/public/transport/connections.ts';
 import {
   expectErrorForm,
   parseAnswers,

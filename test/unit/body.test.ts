@@ -25,7 +25,7 @@ function messageOf(refused: () => unknown): string {
 const fieldsOf = (data: unknown, limit = 10_000) => collectFields(data as JsonObject, limit).fields;
 const texts = (data: unknown) => fieldsOf(data).map((field) => field.text);
 const refusalOfData = (data: unknown, limit?: number) => messageOf(() => fieldsOf(data, limit));
-const dataOf = (body: string | Buffer): unknown => parseBody(Buffer.from(body as string)).data;
+const dataOf = (body: string | Buffer): unknown => parseBody(Buffer.from(body as string));
 const refusal = (body: string | Buffer) => messageOf(() => dataOf(body));
 
 describe('the data of a body', () => {

@@ -20,7 +20,8 @@ function bucketsAt(startMs = 0) {
 describe('a bucket of requests', () => {
   function bucketAt(startMs = 0) {
     const { clock, buckets } = bucketsAt(startMs);
-    const take = (rate: number, name = 'a') => refusalOf(buckets.take(requestBucket(name, rate)));
+    const take = (rate: number, name = 'a') =>
+      refusalOf(buckets.charge(requestBucket(name, rate), 1, NO_OUTCOME));
     const takeAll = (rate: number, name = 'a') => {
       let taken = 0;
       while (take(rate, name) === undefined) taken++;
@@ -56,7 +57,7 @@ describe('a bucket of requests', () => {
 
   test('tells how many are left', () => {
     const { clock, buckets } = bucketAt();
-    const take = () => buckets.take(requestBucket('a', 3));
+    const take = () => buckets.charge(requestBucket('a', 3), 1, NO_OUTCOME);
     expect(take()).toEqual({ granted: 1, left: 2, retryAfterS: 0 });
     take();
     expect(take()).toEqual({ granted: 1, left: 0, retryAfterS: 1 });
@@ -322,7 +323,7 @@ describe('the limits of a client', () => {
 
   test('of 0 are none, and no bucket is asked', () => {
     const asked = () => expect.unreachable();
-    const buckets = { take: asked, charge: asked, isShared: undefined, close() {} };
+    const buckets = { charge: asked, isShared: undefined, close() {} };
     const limits = new ClientLimits(buckets, NONE, asked);
     const free = { quotas: [], state: undefined, isRefused: false };
     for (const operation of ['tokenize', 'detokenize', 'lookup'] as const)

@@ -33,7 +33,7 @@ afterEach(() => {
 type Ask = (bucket: Bucket, count: number, outcome?: Outcome) => Promise<Grant>;
 
 function open(ask: Ask, states: boolean[] = []): SharedBuckets {
-  const remote = { take: ask, charge: ask, failure: undefined, close() {} };
+  const remote = { charge: ask, failure: undefined, close() {} };
   const buckets = new SharedBuckets(remote, (isShared) => states.push(isShared));
   opened.push(buckets);
   return buckets;
@@ -66,7 +66,8 @@ function setUp({ answersProbes = true } = {}) {
 
 /** How each of so many requests is refused; undefined: it goes on. */
 function takes(buckets: SharedBuckets, count: number, rate = 100, name = 'a') {
-  const take = async () => refusalOf(await buckets.take(requestBucket(name, rate)));
+  const take = async () =>
+    refusalOf(await buckets.charge(requestBucket(name, rate), 1, NO_OUTCOME));
   return Promise.all(Array.from({ length: count }, take));
 }
 
@@ -180,11 +181,15 @@ describe('buckets that are away', () => {
       [undefined, undefined],
       [undefined, 1],
     ]);
-    expect(buckets.take(requestBucket('a', 3))).toMatchObject({ granted: 0, retryAfterS: 1 });
+    expect(buckets.charge(requestBucket('a', 3), 1, NO_OUTCOME)).toMatchObject({
+      granted: 0,
+      retryAfterS: 1,
+    });
     // As those of one process.
     const alone = new MemoryBuckets(() => 0);
     const other = requestBucket('b', 50);
-    for (let i = 0; i < 50; i++) expect(buckets.take(other)).toEqual(alone.take(other));
+    for (let i = 0; i < 50; i++)
+      expect(buckets.charge(other, 1, NO_OUTCOME)).toEqual(alone.charge(other, 1));
     expect(calls).toHaveLength(1);
     expect(states).toEqual([false]);
   });
@@ -195,7 +200,7 @@ describe('buckets that are away', () => {
     const late = await call(0);
     expect(await results).toEqual([undefined, 1]);
     late.answer(0, 9);
-    expect(buckets.take(requestBucket('b', 1))).toMatchObject({ granted: 1 });
+    expect(buckets.charge(requestBucket('b', 1), 1, NO_OUTCOME)).toMatchObject({ granted: 1 });
     expect(states).toEqual([false]);
   });
 

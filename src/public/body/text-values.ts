@@ -24,7 +24,7 @@ interface Span {
  */
 export async function textValuesOf(exchange: Exchange, body: Buffer): Promise<RequestValues> {
   const viewer = await viewerOf(exchange);
-  const { data } = parseBody(body);
+  const data = parseBody(body);
   const text = textIn(data, ['text', 'spans']);
   const { spans } = data;
   if (!Array.isArray(spans)) throw invalid(`${SPANS}: must be ${NEEDED}`);
