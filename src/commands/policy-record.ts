@@ -57,7 +57,6 @@ function stringsOf(body: Buffer, policy: DeclaredPolicy): Strings[] {
   const rules = new PolicyRules({ ...policy, version: 1, tag: '' });
   const checked = checkedText(body);
   const data = parseData(checked, rules.tree !== undefined);
-  const isList = Array.isArray(data);
   const isPlain = rules.tree === undefined || isListOfValues(data, rules.tree);
   if (isPlain) collectFields(data as JsonObject, Infinity);
   const tree = isPlain ? undefined : rules.tree;
@@ -69,7 +68,7 @@ function stringsOf(body: Buffer, policy: DeclaredPolicy): Strings[] {
     const isElsewhere = !isPlain && place.path === '';
     const kind = isPlain ? rules.kind(DEFAULT_KIND) : rules.kindAt(place.path);
     const becomes = (isElsewhere && ELSEWHERE[policy.elsewhere]) || outcome(kind, place.text);
-    const path = policyPath(place.step, isList);
+    const path = policyPath(place.step, Array.isArray(data));
     const key = JSON.stringify([path, becomes]);
     const known = found.get(key);
     const meant = known === undefined && isElsewhere ? nearest(path, fields) : known?.meant;

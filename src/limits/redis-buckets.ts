@@ -105,8 +105,9 @@ const charge = defineScript({
  * at once.
  */
 export class RedisBuckets {
+  /** The last failure: a code or a name, never a message, which could contain an address. */
+  failure: string | undefined;
   readonly #client;
-  #failure: string | undefined;
   #unanswered = 0;
   #inDebtSinceMs = Infinity;
 
@@ -125,10 +126,10 @@ export class RedisBuckets {
       },
     });
     this.#client.on('error', (error) => {
-      this.#failure = failureName(error);
+      this.failure = failureName(error);
     });
     this.#client.on('ready', () => {
-      this.#failure = undefined;
+      this.failure = undefined;
     });
   }
 
@@ -142,11 +143,6 @@ export class RedisBuckets {
       buckets.#client.connect().catch(() => resolve());
     });
     return buckets;
-  }
-
-  /** The last failure: a code or a name, never a message, which could contain an address. */
-  get failure(): string | undefined {
-    return this.#failure;
   }
 
   /**
@@ -164,11 +160,11 @@ export class RedisBuckets {
     if (this.#unanswered++ === 0) this.#inDebtSinceMs = performance.now();
     try {
       const grant = grantOf(await this.#client.charge(bucket, count, outcome, nowUs));
-      this.#failure = undefined;
+      this.failure = undefined;
       return grant;
     } catch (error) {
       // The client reports a lost connection itself, with a better code than its calls give.
-      if (error instanceof ErrorReply) this.#failure = failureName(error);
+      if (error instanceof ErrorReply) this.failure = failureName(error);
       throw error;
     } finally {
       this.#inDebtSinceMs = --this.#unanswered === 0 ? Infinity : performance.now();

@@ -56,6 +56,7 @@ interface BucketBatch {
  * again.
  */
 export class SharedBuckets implements Buckets {
+  isShared = true;
   readonly #remote: RemoteBuckets;
   readonly #onSharing: OnSharing;
   readonly #local = new MemoryBuckets();
@@ -64,7 +65,6 @@ export class SharedBuckets implements Buckets {
   /** For each bucket, the last batch that was started and not answered. */
   readonly #last = new Map<string, BucketBatch>();
   readonly #prober: NodeJS.Timeout;
-  #isShared = true;
   #isClosed = false;
   /** The bucket to read after a failure: Redis can answer for some names and not for others. */
   #suspect = PROBE;
@@ -77,12 +77,8 @@ export class SharedBuckets implements Buckets {
     void this.#probe();
   }
 
-  get isShared(): boolean {
-    return this.#isShared;
-  }
-
   charge(bucket: Bucket, count: number, outcome: Outcome): Grant | Promise<Grant> {
-    const shared = this.#isShared ? this.#join(bucket, count, outcome) : undefined;
+    const shared = this.isShared ? this.#join(bucket, count, outcome) : undefined;
     return afterwards(shared, (grant) => grant ?? this.#local.charge(bucket, count, outcome));
   }
 
@@ -120,7 +116,7 @@ export class SharedBuckets implements Buckets {
     const batch = this.#gathering.get(name)!;
     this.#gathering.delete(name);
     try {
-      if (!this.#isShared) return undefined;
+      if (!this.isShared) return undefined;
       return await inTime(this.#remote.charge(batch.bucket, batch.count, batch.outcome));
     } catch {
       this.#suspect = batch.bucket;
@@ -147,8 +143,8 @@ export class SharedBuckets implements Buckets {
   }
 
   #setShared(isShared: boolean): void {
-    if (this.#isClosed || this.#isShared === isShared) return;
-    this.#isShared = isShared;
+    if (this.#isClosed || this.isShared === isShared) return;
+    this.isShared = isShared;
     const failure = isShared ? undefined : (this.#remote.failure ?? 'no answer in time');
     this.#onSharing(isShared, failure);
   }

@@ -44,7 +44,7 @@ export interface OpsListener {
  */
 export async function checkOpsPort({ OPS_HOST, OPS_PORT }: Config): Promise<void> {
   const probe = createServer();
-  await listen(probe, OPS_HOST, OPS_PORT, 'OPS_PORT');
+  await listen(probe, { host: OPS_HOST, port: OPS_PORT }, 'OPS_PORT');
   await once(probe.close(), 'close');
 }
 
@@ -76,7 +76,7 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   });
   const scheme = tls === undefined ? 'http' : 'https';
   const { OPS_HOST: host, OPS_PORT: port } = config;
-  const url = await listen(server, host, port, 'OPS_PORT', undefined, scheme);
+  const url = await listen(server, { host, port }, 'OPS_PORT', scheme);
   sampler.start();
   sizes.start();
   return {

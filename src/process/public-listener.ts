@@ -69,10 +69,7 @@ export async function openPublicListener(options: ListenerOptions): Promise<Publ
   const server = createHttpServer(context);
   const { HOST: host, PORT: port, REUSE_PORT: isShared } = config;
   const scheme = certificate === undefined ? 'http' : 'https';
-  // `reusePort` is of Node 22.12. The types of Node 20 lack it.
-  const address = isShared ? { host, port, reusePort: true } : { host, port };
-  const opens = () => server.listen(address);
-  const url = await listen(server, host, port, 'PORT', opens, scheme, isShared);
+  const url = await listen(server, { host, port, reusePort: isShared }, 'PORT', scheme);
   uses.start();
   context.budget.start();
   guards.start((settings) => {

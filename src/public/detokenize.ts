@@ -153,9 +153,6 @@ function maxBytesOf({ context: { bodyLimit, budget } }: Exchange): number {
 /** A result of VaultClient.detokenize, or of `sizes` when some token is missing. */
 type FoundOrSize = FoundValue | number;
 
-/** The distinct tokens of a request. */
-type RequestTokens = Readonly<Record<'known' | 'unknown', Set<string>>>;
-
 /**
  * Looks the values up, and counts unknown tokens against their limit.
  * @param hasGaps whether the answer may have gaps
@@ -172,11 +169,18 @@ async function lookUp(
   const reserved = limits.reserve(client);
   const refused = reserved instanceof Promise ? await reserved : reserved;
   if (refused !== undefined) checkLimits(exchange, refused);
-  const tokens: RequestTokens = { known: new Set(), unknown: new Set() };
+  const known = new Set<string>();
+  const unknown = new Set<string>();
   const ending = asked.viewer.rules.hasBareTokens ? '' : `_${tokenSuffix}`;
   const ask = async (part: Asked): Promise<readonly FoundOrSize[]> => {
     const found = await exchange.inVault(fetchValues(exchange, part, hasGaps));
-    countTokens(tokens, part.texts, found, ending);
+    part.texts.forEach((text, i) => {
+      if (found[i] !== undefined) {
+        // A forgotten or expired token is no guess.
+        if (found[i] !== null) known.add(text);
+        // Neither is a string without a token's ending, because its response reveals nothing.
+      } else if (text.endsWith(ending)) unknown.add(text);
+    });
     return found;
   };
   const most = limits.mostUnknown(client);
@@ -186,9 +190,9 @@ async function lookUp(
     looked =
       asked.narrow === undefined
         ? { request: asked, found: await ask(asked) }
-        : await asked.narrow(async (part) => (tokens.unknown.size > most ? undefined : ask(part)));
+        : await asked.narrow(async (part) => (unknown.size > most ? undefined : ask(part)));
   } finally {
-    const counts = { known: tokens.known.size, unknown: tokens.unknown.size };
+    const counts = { known: known.size, unknown: unknown.size };
     exchange.unknownTokens = counts.unknown;
     metrics.unknownTokens(counts.unknown);
     settled = limits.charge(client, counts, hasGaps);
@@ -290,24 +294,6 @@ function tooLarge(maxBytes: number): CallerError {
   return invalid(
     `data: the response would have more than ${maxBytes} bytes as JSON; send the tokens in several requests`,
   );
-}
-
-/**
- * Counts each token once. A forgotten or expired token is no guess. Neither is a string without a
- * token's ending, because its answer reveals nothing.
- */
-function countTokens(
-  { known, unknown }: RequestTokens,
-  texts: readonly string[],
-  found: readonly FoundOrSize[],
-  ending: string,
-): void {
-  texts.forEach((text, i) => {
-    const one = found[i];
-    if (one === undefined) {
-      if (text.endsWith(ending)) unknown.add(text);
-    } else if (one !== null) known.add(text);
-  });
 }
 
 /** A text of a request that stays as it was sent. */

@@ -44,19 +44,18 @@ export async function respond(exchange: Exchange, made: ResponseContent): Promis
   }
   const { operation } = exchange;
   if (operation !== undefined) {
-    const { space } = exchange.caller!.client;
-    exchange.context.metrics.values(operation, answer.values!, space, answer.kinds);
-    if (answer.passed !== undefined) sayStrings(exchange, answer.values!, answer.passed);
+    const { client, use } = exchange.caller!;
+    const { values = 0, passed, kinds } = answer;
+    exchange.context.metrics.values(operation, values, client.space, kinds);
+    if (passed !== undefined) {
+      // A Dictionary of RFC 9651.
+      exchange.headers[STRINGS_HEADER] = `replaced=${values}, passed=${passed}`;
+      use.replaced += values;
+      use.passed += passed;
+    }
   }
   end(exchange, answer);
   watch(exchange);
-}
-
-/** Says what became of the strings: a Dictionary of RFC 9651. */
-function sayStrings({ headers, caller }: Exchange, replaced: number, passed: number): void {
-  headers[STRINGS_HEADER] = `replaced=${replaced}, passed=${passed}`;
-  caller!.use.replaced += replaced;
-  caller!.use.passed += passed;
 }
 
 /** Whether an earlier response of the connection is under way, so that this one waits for it. */
@@ -209,6 +208,6 @@ function challenge({ request }: Exchange, why: string): string {
 }
 
 function hasBoundedBody({ context, request }: Exchange): boolean {
-  const { 'Content-Length': length, 'transfer-encoding': encoding } = request.headers;
+  const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
   return encoding === undefined && Number(length ?? 0) <= context.bodyLimit;
 }

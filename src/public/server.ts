@@ -16,6 +16,8 @@ import { shedding } from './transport/shedding.ts';
 
 type Handler = (exchange: Exchange) => ResponseContent | Promise<ResponseContent>;
 
+const serveMethods = (): ResponseContent => ({ status: 204, body: '' });
+
 const HANDLERS: Readonly<Record<string, Handler>> = {
   '/api/v1/tokenize': tokenizer(dataOf),
   '/api/v1/detokenize': detokenizer(dataOf),
@@ -71,10 +73,6 @@ function allows({ route, request: { method }, headers }: Exchange): boolean {
   if (method !== 'OPTIONS')
     throw new CallerError('method_not_allowed', MESSAGES.method_not_allowed(allowed));
   return false;
-}
-
-function serveMethods(): ResponseContent {
-  return { status: 204, body: '' };
 }
 
 /** GET /health: 200 when the node can work; 503 when it cannot, or is draining. */

@@ -69,7 +69,13 @@ export function checkedText(body: Buffer, what = WITH_DATA): CheckedText {
  * @throws CallerError invalid_type
  */
 export function parseObject({ text, names }: CheckedText, what: string): JsonObject {
-  const json = parse(text);
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    // The message of JSON.parse would quote the body.
+    throw invalid('body: must be valid JSON');
+  }
   if (!isObject(json)) throw invalid(`body: must be ${what}`);
   if (names !== countNames(json)) {
     throw invalid('body: an object has the same field name twice; each name may occur once');
@@ -122,15 +128,6 @@ export function invalid(message: string): CallerError {
 
 export function isObject(json: unknown): json is JsonObject {
   return typeof json === 'object' && json !== null && !Array.isArray(json);
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    // The message of JSON.parse would quote the body.
-    throw invalid('body: must be valid JSON');
-  }
 }
 
 /**
@@ -224,7 +221,7 @@ function collect(
     } else if (isObject(child) || Array.isArray(child)) {
       collect(child, new Step(within, name), strings, maxFields);
     } else {
-      throw problem([...within, name], `must be a string, not ${typeName(child)}${remedy(child)}`);
+      throw noString([...within, name], child);
     }
   }
 }
@@ -255,12 +252,11 @@ export function tooManyValues(most: number): CallerError {
   return problem(['data'], `has more than ${most} values; send them in several requests`);
 }
 
-function typeName(json: unknown): string {
-  return json === null ? 'null' : `a ${typeof json}`;
-}
-
-function remedy(json: unknown): string {
-  return typeof json === 'number' ? '; send it in quotes, JSON numbers lose digits' : '';
+/** Called with what is neither a string nor an object or list. */
+function noString(path: Path, json: unknown): CallerError {
+  const remedy = typeof json === 'number' ? '; send it in quotes, JSON numbers lose digits' : '';
+  const type = json === null ? 'null' : `a ${typeof json}`;
+  return problem(path, `must be a string, not ${type}${remedy}`);
 }
 
 export function problem(path: Path, reason: string): CallerError {

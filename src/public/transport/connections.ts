@@ -179,16 +179,12 @@ const OPEN_FILES = /^Max open files +(\d+|unlimited) /m;
  * process runs. If it cannot be read, the last one stays.
  */
 export class Descriptors implements ConnectionBound {
+  connections = MOST_CONNECTIONS;
   readonly #reserve: number;
-  #connections = MOST_CONNECTIONS;
 
   constructor(databaseConnections: number) {
     this.#reserve = RESERVE + databaseConnections;
     this.refresh();
-  }
-
-  get connections(): number {
-    return this.#connections;
   }
 
   refresh(): void {
@@ -199,7 +195,7 @@ export class Descriptors implements ConnectionBound {
       // Not Linux, or no descriptor is free to read the file.
       return;
     }
-    this.#connections = connectionsWithin(limits, this.#reserve);
+    this.connections = connectionsWithin(limits, this.#reserve);
   }
 }
 
