@@ -24,11 +24,6 @@ import {
 } from './tracing.ts';
 import type { Descriptors } from './transport/connections.ts';
 
-/** serving -> draining (still answers, but /health says 503) -> closing (refuses new requests). */
-export interface ServerState {
-  phase: 'serving' | 'draining' | 'closing';
-}
-
 /** Everything that the endpoints use. */
 export interface ServerContext {
   readonly interfaceVersion: InterfaceVersion;
@@ -49,7 +44,8 @@ export interface ServerContext {
   readonly audit: AuditLog | undefined;
   /** undefined: no spans. */
   readonly tracing: Tracing | undefined;
-  readonly state: ServerState;
+  /** serving -> draining (still serves, but /health says 503) -> closing (refuses new requests). */
+  readonly state: { phase: 'serving' | 'draining' | 'closing' };
   readonly descriptors: Descriptors;
   /** undefined: no TLS. */
   readonly tls: TlsPem | undefined;

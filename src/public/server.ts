@@ -76,7 +76,7 @@ function allows({ route, request: { method }, headers }: Exchange): boolean {
 }
 
 /** GET /health: 200 when the node can work; 503 when it cannot, or is draining. */
-export async function serveHealth({ context }: Exchange): Promise<ResponseContent> {
+async function serveHealth({ context }: Exchange): Promise<ResponseContent> {
   const { isDatabaseWell, isAble } = await context.health.read();
   const isReady = isAble && context.state.phase === 'serving';
   const body: Record<HealthFields, string> = {
@@ -89,7 +89,7 @@ export async function serveHealth({ context }: Exchange): Promise<ResponseConten
 }
 
 /** GET /health/live: 200 while the process runs, even without a database. */
-export function serveLiveness(): ResponseContent {
+function serveLiveness(): ResponseContent {
   return { status: 200, body: '{"status":"ok"}' };
 }
 
@@ -97,7 +97,7 @@ export function serveLiveness(): ResponseContent {
 const bodies = new WeakMap<PolicyRules, string>();
 
 /** GET /api/v1/policy: which strings the policy in force replaces, and its tag for If-Match. */
-export async function servePolicy(exchange: Exchange): Promise<ResponseContent> {
+async function servePolicy(exchange: Exchange): Promise<ResponseContent> {
   await admitReader(exchange);
   const rules = await exchange.context.policies.current();
   if (rules.tag === undefined) throw new CallerError('not_found', MESSAGES.no_policy);

@@ -45,8 +45,3 @@ describe('X-Request-Id', () => {
     );
   });
 });
-
-test('the ids of both headers come together', () => {
-  const headers = { traceparent: `00-${TRACE}-${SPAN}-01`, 'x-request-id': 'order-7' };
-  expect(correlationOf(headers, 'tok')).toEqual({ ...IDS, caller_request_id: 'order-7' });
-});

@@ -268,16 +268,6 @@ describe('the keys of the issuer', () => {
     expect(problems.slice(1)).toEqual([undefined]);
   });
 
-  test('are waited for when the issuer is not there yet', async () => {
-    issuer.failure = 'hang up';
-    const jwt = await issuer.jwt();
-    // As if the last ones had just become too old.
-    expect([await outcomeOf(jwt), keys.ageS]).toEqual(['issuer_unavailable', 3_600]);
-    issuer.failure = undefined;
-    clockMs += 5_000;
-    expect([await outcomeOf(jwt), keys.ageS]).toEqual([SUBJECT, 0]);
-  });
-
   test.each<[string, IssuerStandIn['failure'] & object, RegExp]>([
     ['an error', { status: 503, body: 'secret words' }, /openid-configuration answered 503$/],
     ['a redirect', { status: 302, body: '' }, /answered 302$/],

@@ -51,10 +51,6 @@ describe('tokens in running text', () => {
     expect(ofLength(256)).toEqual([]);
   });
 
-  test('two next to each other are two', () => {
-    expect(tokensIn(`${token}${token} and ${token}`)).toEqual([[token], [token], [token]]);
-  });
-
   test.each(['', 'no token', '_tok', ' _tok', 'abcdefghij_to', 'abcdefghij-tok'])(
     'nothing in "%s"',
     (text) => {

@@ -16,14 +16,10 @@ import {
 /** A parsed JSON object. In it, `__proto__` is an own property like any other. */
 export type JsonObject = Record<string, unknown>;
 
-/** A body that may be parsed: its parts are counted. */
-export interface CheckedText {
-  readonly text: string;
-  readonly names: number;
-}
-
 /** More bytes are counted and parsed in a turn each. To parse 1 MiB can take 30 ms. */
 export const MAX_TURN_BYTES = 262_144;
+/** A body that may be parsed: its parts are counted. */
+type CheckedText = ReturnType<typeof checkedText>;
 const WITH_DATA = 'a JSON object with "data"';
 
 /** The `data` of a request body. @throws CallerError invalid_type */
@@ -52,7 +48,7 @@ export function parseData(checked: CheckedText, takesList: boolean): JsonObject 
  * @param what the object in the body, in words
  * @throws CallerError invalid_type
  */
-export function checkedText(body: Buffer, what = WITH_DATA): CheckedText {
+export function checkedText(body: Buffer, what = WITH_DATA) {
   if (body.length === 0) throw invalid(`body: must be ${what}, not empty`);
   // Decoding would silently replace malformed bytes.
   if (!isUtf8(body)) throw invalid('body: must be valid UTF-8');
