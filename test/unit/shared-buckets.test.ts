@@ -76,16 +76,6 @@ async function turns(): Promise<void> {
 }
 
 describe('batching', () => {
-  test('what is asked for in one turn is one call, and the first ones go on', async () => {
-    const { buckets, calls, call } = setUp();
-    const results = takes(buckets, 5);
-    const { bucket, count, answer } = await call(0);
-    expect([bucket, count]).toEqual([requestBucket('a', 100), 5]);
-    answer(3, 7);
-    expect(await results).toEqual([undefined, undefined, undefined, 7, 7]);
-    expect(calls).toHaveLength(1);
-  });
-
   test('what comes while a call is under way shares the next one', async () => {
     const { buckets, calls, call } = setUp();
     const first = takes(buckets, 2);
