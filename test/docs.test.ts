@@ -8,7 +8,6 @@ import { isApiKey } from '../src/crypto/api-key.ts';
 import { kekOf } from '../src/crypto/kek.ts';
 import { Keyring } from '../src/crypto/keyring.ts';
 import { CALLER_ERRORS, INTERNAL_REASONS } from '../src/errors.ts';
-import { METHODS } from '../src/public/routes.ts';
 import {
   BYTES_A_BODY_NAME,
   BYTES_A_PART,
@@ -18,6 +17,7 @@ import {
   MAX_PARTS,
   MAX_RESPONSE_BODIES,
   MAX_VALUE_BYTES,
+  METHODS,
 } from '../src/public/schema.ts';
 import { drawToken } from '../src/shape/kind.ts';
 import { shapeOf } from '../src/shape/shape.ts';

@@ -15,6 +15,8 @@ export interface Caller {
   readonly api_key_id: string | undefined;
   readonly subject: string | undefined;
   readonly use: ApiKeyUse;
+  /** Unix time; Infinity: never, or when the JWT says. */
+  readonly expiresAtMs: number;
 }
 
 /** A revocation takes effect after this time, plus one query. */
@@ -28,10 +30,6 @@ const MAX_WAITING = 1_000;
 export const BEARER = /^bearer +([^\s]+)$/i;
 const NO_API_KEY = 'not an API key, or mistyped: an API key has 38 characters';
 
-interface Entry extends Caller {
-  readonly expiresAtMs: number;
-}
-
 /**
  * Identifies callers by API key, or by JWT, from a copy of all live keys and subjects in memory. So
  * most requests need no query.
@@ -41,20 +39,20 @@ export class Authenticator {
   readonly #keyring: Keyring;
   readonly #uses: ApiKeyUses;
   readonly #jwt: JwtVerifier | undefined;
-  #bySubject = new Map<string, Entry>();
-  #byDigest = new Map<string, Entry>();
+  #bySubject = new Map<string, Caller>();
+  #byDigest = new Map<string, Caller>();
   /**
    * Entries by Authorization header since the last refresh, which saves a digest for each request.
    * The map is bounded: it holds live API keys only, each in one spelling.
    */
-  #byHeader = new Map<string, Entry>();
+  #byHeader = new Map<string, Caller>();
   #loadedAtMs = -Infinity;
   /** Why the last load failed. */
   #problem: unknown;
   #askedAtMs = -Infinity;
   /** The digests for the next query, and its result. */
   #wanted = new Set<string>();
-  #next: Promise<ReadonlyMap<string, Entry>> | undefined;
+  #next: Promise<ReadonlyMap<string, Caller>> | undefined;
   #waitingCount = 0;
   readonly #refresher = new Refresher((startedAtMs) => this.#load(startedAtMs), {
     intervalMs: REFRESH_INTERVAL_MS,
@@ -96,7 +94,7 @@ export class Authenticator {
   }
 
   /** As `authenticate`, for a request that was counted before. */
-  find(authorization: string | undefined): Entry | Promise<Entry> {
+  find(authorization: string | undefined): Caller | Promise<Caller> {
     const known = this.#byHeader.get(authorization ?? '');
     if (known !== undefined && this.#isFresh()) return live(known);
     const apiKey = BEARER.exec(authorization ?? '')?.[1];
@@ -118,7 +116,7 @@ export class Authenticator {
     if (!this.#isFresh()) throw this.#problem ?? new InternalError('database_unavailable');
   }
 
-  #ofJwt(jwt: JwtVerifier, token: string): Entry | Promise<Entry> {
+  #ofJwt(jwt: JwtVerifier, token: string): Caller | Promise<Caller> {
     const subject = jwt.known(token);
     if (subject !== undefined && this.#isFresh()) return live(this.#bySubject.get(subject));
     return this.#waiting(async () => {
@@ -128,19 +126,19 @@ export class Authenticator {
     });
   }
 
-  async #waiting(work: () => Promise<Entry>): Promise<Entry> {
+  async #waiting(work: () => Promise<Caller>): Promise<Caller> {
     if (this.#waitingCount >= MAX_WAITING) throw new CallerError('overloaded', '', 1);
     this.#waitingCount++;
     return work().finally(() => this.#waitingCount--);
   }
 
   /** Asks the database, so that a key issued on another node works at once. */
-  async #findInDatabase(digest: string): Promise<Entry> {
+  async #findInDatabase(digest: string): Promise<Caller> {
     this.#wanted.add(digest);
     return live((await this.#asked()).get(digest));
   }
 
-  #asked(): Promise<ReadonlyMap<string, Entry>> {
+  #asked(): Promise<ReadonlyMap<string, Caller>> {
     this.#next ??= this.#ask();
     return this.#next;
   }
@@ -149,7 +147,7 @@ export class Authenticator {
    * Queries only the digests asked for. Anybody can invent well-formed API keys, so an unknown key
    * must not cost a load of all keys.
    */
-  async #ask(): Promise<ReadonlyMap<string, Entry>> {
+  async #ask(): Promise<ReadonlyMap<string, Caller>> {
     await sleep(Math.max(0, this.#askedAtMs + MISS_INTERVAL_MS - leaseMs()));
     const askedAtMs = leaseMs();
     const digests = [...this.#wanted];
@@ -193,26 +191,21 @@ export class Authenticator {
     this.#uses.keepOnly(new Set([...loaded.map((one) => one.api_key_id), ...clientIds]));
   }
 
-  #entriesOf(rows: readonly LiveApiKey[]): Map<string, Entry> {
-    return new Map(
-      rows.map(({ digest, api_key_id: apiKeyId, client, rank, expires_at: expiresAt }) => [
-        digest,
-        {
-          client,
-          api_key_id: apiKeyId,
-          subject: undefined,
-          expiresAtMs: expiresAt?.getTime() ?? Infinity,
-          use: this.#uses.of(apiKeyId, client.client_id, rank),
-        },
-      ]),
-    );
+  #entriesOf(rows: readonly LiveApiKey[]): Map<string, Caller> {
+    return new Map(rows.map((row) => [row.digest, this.#entryOf(row)]));
   }
 
-  /** Its use is counted under the id of the client. */
-  #entryOf({ client, rank }: SubjectClient): Entry {
-    const { client_id: clientId, subject } = client;
-    const use = this.#uses.of(clientId, clientId, rank);
-    return { client, api_key_id: undefined, subject: subject!, expiresAtMs: Infinity, use };
+  /** Without an API key, the use is counted under the id of the client. */
+  #entryOf(row: SubjectClient & Partial<LiveApiKey>): Caller {
+    const { client, rank, api_key_id: apiKeyId, expires_at: expiresAt } = row;
+    const { client_id: clientId } = client;
+    return {
+      client,
+      api_key_id: apiKeyId,
+      subject: apiKeyId === undefined ? client.subject! : undefined,
+      expiresAtMs: expiresAt?.getTime() ?? Infinity,
+      use: this.#uses.of(apiKeyId ?? clientId, clientId, rank),
+    };
   }
 }
 
@@ -223,12 +216,12 @@ function noBearer(authorization: string | undefined): string {
   return isBearer ? 'no API key after Bearer, or blanks in it' : 'no Bearer before the API key';
 }
 
-function live(entry: Entry | undefined): Entry {
+function live(entry: Caller | undefined): Caller {
   if (entry === undefined || entry.expiresAtMs <= Date.now()) throw new CallerError('unauthorized');
   return entry;
 }
 
-function counted(entry: Entry): Entry {
+function counted(entry: Caller): Caller {
   entry.use.requests++;
   return entry;
 }

@@ -35,10 +35,8 @@ interface Claimed {
   readonly subject: string;
 }
 
-interface Verified {
-  readonly subject: string;
+interface Verified extends Claimed {
   readonly expiresAtMs: number;
-  readonly kid: string;
   /** The JSON of the keys with this kid: a withdrawn key ends its JWTs, and no others. */
   readonly key: string;
 }

@@ -65,8 +65,8 @@ async function readLicense({ licenseFile, publicKeyFile }: LicenseFiles): Promis
 
 /** Decides whether the license allows tokenize. Without license files, it always does. */
 export class License {
+  state: LicenseState | undefined;
   readonly #files: LicenseFiles | undefined;
-  #state: LicenseState | undefined;
   /** Why the files cannot be read now; the license read before stays in force. */
   #unread: string | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -86,20 +86,16 @@ export class License {
     clearInterval(this.#timer);
   }
 
-  get state(): LicenseState | undefined {
-    return this.#state;
-  }
-
   /** Days until the license expires, negative afterwards; undefined: no valid license was read. */
   daysLeft(): number | undefined {
-    if (this.#state === undefined || this.#state.status === 'invalid') return undefined;
-    return (this.#state.expires_at.getTime() - Date.now()) / DAY_MS;
+    if (this.state === undefined || this.state.status === 'invalid') return undefined;
+    return (this.state.expires_at.getTime() - Date.now()) / DAY_MS;
   }
 
   /** A warning for operators; undefined: none. */
   warning(): string | undefined {
-    if (this.#state?.status === 'invalid')
-      return `license invalid: ${this.#state.problem}; tokenize answers 500`;
+    if (this.state?.status === 'invalid')
+      return `license invalid: ${this.state.problem}; tokenize answers 500`;
     if (this.#unread !== undefined)
       return `license cannot be read (${this.#unread}): the last one read stays in force until it expires`;
     const days = this.daysLeft();
@@ -111,21 +107,21 @@ export class License {
 
   /** @throws InternalError license_expired or license_invalid */
   check(): void {
-    if (this.#state === undefined) return;
-    if (this.#state.status === 'invalid') throw new InternalError('license_invalid');
-    if (this.#state.expires_at.getTime() <= Date.now()) throw new InternalError('license_expired');
+    if (this.state === undefined) return;
+    if (this.state.status === 'invalid') throw new InternalError('license_invalid');
+    if (this.state.expires_at.getTime() <= Date.now()) throw new InternalError('license_expired');
   }
 
   async #load(files: LicenseFiles): Promise<void> {
     this.#unread = undefined;
     try {
-      this.#state = await readLicense(files);
+      this.state = await readLicense(files);
     } catch (unread) {
       const error = unread as NodeJS.ErrnoException;
       // A missing file was removed on purpose. A file that cannot be opened now proves nothing.
-      const wasRead = this.#state !== undefined && this.#state.status !== 'invalid';
+      const wasRead = this.state !== undefined && this.state.status !== 'invalid';
       if (wasRead && error.code !== 'ENOENT') this.#unread = unreadProblem(error);
-      else this.#state = invalid(unreadProblem(error));
+      else this.state = invalid(unreadProblem(error));
     }
   }
 }

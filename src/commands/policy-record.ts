@@ -55,20 +55,20 @@ function bodyOf(text: string): string {
 
 function stringsOf(body: Buffer, policy: DeclaredPolicy): Strings[] {
   const rules = new PolicyRules({ ...policy, version: 1, tag: '' });
-  const { text, data } = parseData(checkedText(body), rules.tree !== undefined);
-  const isList = Array.isArray(data);
+  const checked = checkedText(body);
+  const data = parseData(checked, rules.tree !== undefined);
   const isPlain = rules.tree === undefined || isListOfValues(data, rules.tree);
   if (isPlain) collectFields(data as JsonObject, Infinity);
   const tree = isPlain ? undefined : rules.tree;
   const walked = { tree, elsewhere: 'tokenize' } as const;
-  const { places } = new BodyWalk(text, walked, { maxPlaces: Infinity });
+  const { places } = new BodyWalk(checked.text, walked, { maxPlaces: Infinity });
   const fields = rules.fields.map((field) => field.path);
   const found = new Map<string, Strings>();
   for (const place of places) {
     const isElsewhere = !isPlain && place.path === '';
     const kind = isPlain ? rules.kind(DEFAULT_KIND) : rules.kindAt(place.path);
     const becomes = (isElsewhere && ELSEWHERE[policy.elsewhere]) || outcome(kind, place.text);
-    const path = policyPath(place.step, isList);
+    const path = policyPath(place.step, Array.isArray(data));
     const key = JSON.stringify([path, becomes]);
     const known = found.get(key);
     const meant = known === undefined && isElsewhere ? nearest(path, fields) : known?.meant;

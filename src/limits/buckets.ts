@@ -6,6 +6,8 @@ export interface Bucket {
   readonly rate: number;
   /** A full bucket holds what comes back in this many seconds, and at least one unit. */
   readonly burstS: number;
+  /** Whether it is a budget of guesses; if not, it is a bucket of requests. */
+  readonly isBudget: boolean;
 }
 
 /** The answer of a bucket. */
@@ -34,11 +36,9 @@ export const NO_OUTCOME: Outcome = { ended: 0, known: 0, unknown: 0, guessed: 0 
 
 /** Counts what clients use: in memory, or in Redis when nodes share limits. */
 export interface Buckets {
-  /** Takes one request from its bucket. */
-  take(bucket: Bucket): Grant | Promise<Grant>;
   /**
-   * Works on a budget of guesses: charges finished requests, then reserves for new ones. With
-   * `count` 0 and NO_OUTCOME it changes nothing.
+   * Takes requests from their bucket, or reserves guesses of a budget, after it charged finished
+   * requests. With `count` 0 and NO_OUTCOME it changes nothing.
    */
   charge(bucket: Bucket, count: number, outcome: Outcome): Grant | Promise<Grant>;
   /** Whether nodes share the buckets now; undefined: they never do. */
@@ -76,23 +76,22 @@ export const MAX_IDLE_MS = 600_000;
 /**
  * Amounts are stored as the time in which they come back, so that a changed rate applies at once.
  */
-interface Budget {
-  readonly atMs: number;
-  /** What is spent or reserved: the time until the budget is full again. */
-  readonly aheadMs: number;
+interface Level {
+  atMs: number;
+  /** What is spent or reserved: the time until the bucket is full again. */
+  aheadMs: number;
   /** Unknown tokens beyond the budget that known ones have earned. */
-  readonly earnedMs: number;
+  earnedMs: number;
   /** The time until a whole budget can be earned again. */
-  readonly earningMs: number;
+  earningMs: number;
 }
 
-const FRESH: Budget = { atMs: 0, aheadMs: 0, earnedMs: 0, earningMs: 0 };
+const FRESH: Readonly<Level> = { atMs: 0, aheadMs: 0, earnedMs: 0, earningMs: 0 };
 
 /** The buckets of this process. redis-buckets.ts does the same arithmetic. */
 export class MemoryBuckets implements Buckets {
   readonly isShared = undefined;
-  readonly #fullAtMs = new Map<string, number>();
-  readonly #budgets = new Map<string, Budget>();
+  readonly #levels = new Map<string, Level>();
   readonly #nowMs: () => number;
 
   /** @param nowMs a monotonic clock, because a step of the wall clock must not lock anybody out */
@@ -101,41 +100,27 @@ export class MemoryBuckets implements Buckets {
   }
 
   /**
-   * A token bucket as in the generic cell rate algorithm (ITU-T I.371, annex A). It is one number:
-   * the time at which it is full again. `rate-limiter-flexible` was rejected: it counts in fixed
-   * windows, so twice the rate passes where two windows meet.
-   * @param count requests to take; 0 only reads the bucket
-   */
-  take(bucket: Bucket, count = 1): Grant {
-    const nowMs = this.#nowMs();
-    const { intervalMs, wholeMs } = sizesOf(bucket);
-    // At most a whole bucket ahead: after the rate is raised, the longer wait of the lower rate
-    // ends.
-    const aheadMs = between(0, (this.#fullAtMs.get(bucket.name) ?? 0) - nowMs, wholeMs);
-    const grant = grantOf(count, wholeMs + ROUNDING_MS - aheadMs, intervalMs);
-    const takenMs = aheadMs + grant.granted * intervalMs;
-    // A full bucket needs no entry.
-    if (takenMs > 0) this.#fullAtMs.set(bucket.name, nowMs + takenMs);
-    else this.#fullAtMs.delete(bucket.name);
-    return grant;
-  }
-
-  /**
-   * A budget of guesses. A request reserves one guess before its tokens are looked up, and returns
-   * it afterwards. Unknown tokens spend what the budget has; the rest becomes debt.
+   * A token bucket as in the generic cell rate algorithm (ITU-T I.371, annex A).
+   * `rate-limiter-flexible` was rejected: it counts in fixed windows, so twice the rate passes
+   * where two windows meet.
+   * In a budget of guesses, a request reserves one guess before its tokens are looked up, and
+   * returns it afterwards. Unknown tokens spend what the budget has; the rest becomes debt.
    * Known tokens earn at most one extra budget, no faster than the budget itself refills. Earnings
    * are spent after the budget.
    * A client without enough earnings is not trusted: each of its requests with known tokens costs
    * one, because those tokens may be correct guesses (docs/decisions/0018).
    */
-  charge(bucket: Bucket, count: number, outcome: Outcome): Grant {
+  charge({ name, rate, burstS, isBudget }: Bucket, count: number, outcome = NO_OUTCOME): Grant {
     const nowMs = this.#nowMs();
-    const { intervalMs, wholeMs } = sizesOf(bucket);
-    const before = this.#budgets.get(bucket.name) ?? FRESH;
-    const passedMs = nowMs - before.atMs;
-    let aheadMs = between(0, before.aheadMs - passedMs, 2 * wholeMs);
-    let earningMs = between(0, before.earningMs - passedMs, wholeMs);
-    let earnedMs = passedMs > MAX_IDLE_MS ? 0 : Math.min(before.earnedMs, wholeMs);
+    const intervalMs = 1000 / rate;
+    const wholeMs = Math.max(1000 * burstS, intervalMs);
+    const level = this.#levels.get(name) ?? { ...FRESH };
+    const passedMs = nowMs - level.atMs;
+    // A whole bucket ahead at most, unless there is debt: after the rate is raised, the longer wait
+    // of the lower rate ends.
+    let aheadMs = between(0, level.aheadMs - passedMs, isBudget ? 2 * wholeMs : wholeMs);
+    let earningMs = between(0, level.earningMs - passedMs, wholeMs);
+    let earnedMs = passedMs > MAX_IDLE_MS ? 0 : Math.min(level.earnedMs, wholeMs);
 
     const gainMs = Math.min(
       (outcome.known * intervalMs) / KNOWN_FOR_ONE,
@@ -156,26 +141,21 @@ export class MemoryBuckets implements Buckets {
     aheadMs = Math.min(aheadMs, 2 * wholeMs);
 
     const spareMs = earnedMs >= trustedMs ? earnedMs : 0;
-    const grant = grantOf(count, wholeMs + spareMs + ROUNDING_MS - aheadMs, intervalMs);
-    aheadMs += grant.granted * intervalMs;
-    this.#budgets.set(bucket.name, { atMs: nowMs, aheadMs, earnedMs, earningMs });
-    return grant;
+    const roomMs = wholeMs + spareMs + ROUNDING_MS - aheadMs;
+    const room = Math.floor(roomMs / intervalMs);
+    const granted = between(0, count, Math.max(0, room));
+    aheadMs += granted * intervalMs;
+    this.#levels.set(name, level);
+    // In place: a new object for each request would be garbage.
+    level.atMs = nowMs;
+    level.aheadMs = aheadMs;
+    level.earnedMs = earnedMs;
+    level.earningMs = earningMs;
+    const waitMs = intervalMs + granted * intervalMs - roomMs;
+    return { granted, left: room - granted, retryAfterS: Math.max(0, Math.ceil(waitMs / 1000)) };
   }
 
   close(): void {}
-}
-
-/** The times in which one unit, and a whole bucket, come back. */
-function sizesOf({ rate, burstS }: Bucket) {
-  const intervalMs = 1000 / rate;
-  return { intervalMs, wholeMs: Math.max(1000 * burstS, intervalMs) };
-}
-
-function grantOf(count: number, roomMs: number, intervalMs: number): Grant {
-  const room = Math.floor(roomMs / intervalMs);
-  const granted = Math.max(0, Math.min(count, room));
-  const waitMs = intervalMs + granted * intervalMs - roomMs;
-  return { granted, left: room - granted, retryAfterS: Math.max(0, Math.ceil(waitMs / 1000)) };
 }
 
 function between(least: number, number: number, most: number): number {

@@ -45,13 +45,13 @@ export interface Reservation {
  */
 export class ByteBudget {
   readonly bytes: number;
+  held = 0;
   readonly #onCut: () => void;
   readonly #byClient = new Map<string, Share>();
   readonly #unknown: Share;
   readonly #ahead: Share;
   /** Holders that wait for their callers, the longest wait first. */
   readonly #waiting = new Set<Reservation>();
-  #held = 0;
   #counted = 0;
   #tick = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -77,13 +77,9 @@ export class ByteBudget {
     this.#tick++;
   }
 
-  get held(): number {
-    return this.#held;
-  }
-
   /** 0 when nothing is under way: whatever a request ended by gives its bytes back. */
   get heldByRequests(): number {
-    return this.#held - this.#counted;
+    return this.held - this.#counted;
   }
 
   /** The most bytes that one large holder can get while others hold some. */
@@ -93,8 +89,7 @@ export class ByteBudget {
 
   /** @param clientId undefined: not known yet */
   open(clientId: string | undefined): Reservation {
-    const share = clientId === undefined ? this.#unknown : this.#shareOf(clientId);
-    return holderOf(share);
+    return holderOf(clientId === undefined ? this.#unknown : this.#shareOf(clientId));
   }
 
   /** A holder for the requests that a connection sends ahead of its answers. */
@@ -145,7 +140,7 @@ export class ByteBudget {
   /** Counts bytes that belong to no client and have their own bound. */
   count(bytes: number): void {
     this.#counted += bytes;
-    this.#held += bytes;
+    this.held += bytes;
   }
 
   #shareOf(clientId: string): Share {
@@ -160,12 +155,12 @@ export class ByteBudget {
   #add(holder: Reservation, bytes: number): void {
     holder.bytes += bytes;
     holder.share.bytes += bytes;
-    this.#held += bytes;
+    this.held += bytes;
   }
 
   #fits(holder: Reservation, bytes: number): boolean {
     const part = partOf(holder, bytes);
-    const fitsAll = this.#held + bytes <= part * this.bytes || this.#held === holder.bytes;
+    const fitsAll = this.held + bytes <= part * this.bytes || this.held === holder.bytes;
     return fitsAll && fitsShare(holder, bytes);
   }
 

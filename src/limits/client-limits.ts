@@ -1,4 +1,5 @@
 import type { Client, DefaultLimits, LimitColumn } from '../client-settings.ts';
+import { CallerError } from '../errors.ts';
 import type { LimitName } from '../types.ts';
 import {
   afterwards,
@@ -8,8 +9,8 @@ import {
   costOfKnown,
   type Grant,
   NO_OUTCOME,
+  type Outcome,
 } from './buckets.ts';
-import { LookUps } from './look-ups.ts';
 
 export type ClientOperation = 'tokenize' | 'detokenize' | 'lookup';
 
@@ -20,32 +21,16 @@ export interface Quota {
   readonly windowS: number;
 }
 
-/**
- * The current state of a limit. If the limit refuses, `left` is 0 and `windowS` is the time to
- * wait.
- */
-export interface LimitState {
-  readonly limit: LimitName;
-  readonly left: number;
-  readonly windowS: number;
-}
-
 /** The decision of the limits on a request. */
 export interface Admission {
   /** The quotas of the operation. Every request of a client gets the same array. */
   readonly quotas: readonly Quota[];
   /**
    * The state of the limit that refuses, else of the request limit; undefined: no request limit.
+   * If the limit refuses, `left` is 0 and `windowS` is the time to wait.
    */
-  readonly state: LimitState | undefined;
+  readonly state: { limit: LimitName; left: number; windowS: number } | undefined;
   readonly isRefused: boolean;
-}
-
-/** Counts of the distinct tokens of a request. */
-export interface TokenCounts {
-  readonly known: number;
-  /** Tokens that the vault has never issued. */
-  readonly unknown: number;
 }
 
 /** A budget of unknown tokens holds one minute's worth of them. */
@@ -56,13 +41,6 @@ const REPORT_INTERVAL_MS = 60_000;
 interface Limit {
   readonly bucket: Bucket;
   readonly quota: Quota;
-}
-
-/** The limits of a client; undefined: none. */
-interface Limits {
-  readonly requests: Readonly<Record<ClientOperation, Limit | undefined>>;
-  readonly unknownTokens: Limit | undefined;
-  readonly quotas: Readonly<Record<ClientOperation, readonly Quota[]>>;
 }
 
 /** Called with a client's refusals by one limit since the last call, at most once a minute. */
@@ -79,7 +57,7 @@ export class ClientLimits {
   /**
    * Keyed by the Client object: a changed client is a new object, so its new limits apply at once.
    */
-  readonly #limits = new WeakMap<Client, Limits>();
+  readonly #limits = new WeakMap<Client, ReturnType<typeof limitsOf>>();
 
   constructor(buckets: Buckets, defaults: DefaultLimits, onRefusals: OnRefusals) {
     this.#buckets = buckets;
@@ -93,7 +71,7 @@ export class ClientLimits {
     const limits = this.#of(client);
     const quotas = limits.quotas[operation];
     const ofRequests = limits.requests[operation];
-    const taken = ofRequests && this.#buckets.take(ofRequests.bucket);
+    const taken = ofRequests && this.#buckets.charge(ofRequests.bucket, 1, NO_OUTCOME);
     const ofTokens = operation === 'detokenize' ? limits.unknownTokens : undefined;
     const spent = ofTokens && this.#lookUps.isSpent(ofTokens.bucket);
     return afterwards(taken, (grant) =>
@@ -123,13 +101,14 @@ export class ClientLimits {
   }
 
   /**
-   * Counts the tokens of a request after `reserve`. Resolves when later requests see the new count.
+   * Counts the distinct tokens of a request after `reserve`: those that the vault has, and those
+   * that it has never issued. Resolves when later requests see the new count.
    * @param hasGaps whether the response tells all unknown tokens, and not only the first one
    * @returns undefined when the response may leave
    */
   charge(
     client: Client,
-    { known, unknown }: TokenCounts,
+    { known, unknown }: { readonly known: number; readonly unknown: number },
     hasGaps: boolean,
   ): Admission | undefined | Promise<Admission | undefined> {
     const { unknownTokens: limit, quotas } = this.#of(client);
@@ -182,7 +161,7 @@ export class ClientLimits {
     since.refused = 0;
   }
 
-  #of(client: Client): Limits {
+  #of(client: Client) {
     let limits = this.#limits.get(client);
     if (limits === undefined) {
       limits = limitsOf(client, this.#defaults);
@@ -196,15 +175,21 @@ export function isAllowed(client: Client, operation: ClientOperation): boolean {
   return client[`can_${operation}`];
 }
 
-function limitsOf(client: Client, defaults: DefaultLimits): Limits {
-  /** undefined: rate 0, so no limit. */
-  const limitOf = (limit: LimitName, column: LimitColumn, bucket: string, burstS = 1) => {
+/** The limits of a client; undefined: none. */
+function limitsOf(client: Client, defaults: DefaultLimits) {
+  const limitOf = (
+    limit: LimitName,
+    column: LimitColumn,
+    bucket: string,
+    burstS = 1,
+  ): Limit | undefined => {
     const rate = client[column] ?? defaults[column];
     if (rate === 0) return undefined;
     const size = Math.max(1, Math.floor(rate * burstS));
     const windowS = Math.max(burstS, Math.ceil(1 / rate));
     const name = client.client_id + bucket;
-    return { bucket: { name, rate, burstS }, quota: { limit, size, windowS } };
+    const isBudget = limit === 'unknown_tokens';
+    return { bucket: { name, rate, burstS, isBudget }, quota: { limit, size, windowS } };
   };
   // This bucket is named by the id alone. Older nodes that share the Redis use that name.
   const tokenize = limitOf('requests', 'rate_limit', '');
@@ -224,6 +209,134 @@ function quotasOf(...limits: readonly (Limit | undefined)[]): readonly Quota[] {
   return limits.flatMap((limit) => (limit === undefined ? [] : [limit.quota]));
 }
 
-function stateOf({ limit, windowS }: Quota, { left, retryAfterS }: Grant): LimitState {
+function stateOf({ limit, windowS }: Quota, { left, retryAfterS }: Grant) {
   return { limit, left, windowS: left > 0 ? windowS : retryAfterS };
+}
+
+/** A request that gets no place within this time is answered with 503. */
+const MAX_WAIT_MS = 1_000;
+
+/** undefined: go on; otherwise whole seconds until the budget has a guess again. */
+type RetryAfter = number | undefined;
+
+/** A request that waits for a place. */
+interface Waiter {
+  readonly resolve: (retryAfterS: RetryAfter) => void;
+  readonly timer: NodeJS.Timeout;
+  hasGone: boolean;
+}
+
+/** The requests of one budget in this process. */
+interface Gate {
+  /** Requests that have reserved a place, or are about to. */
+  underWay: number;
+  waiting: Waiter[];
+}
+
+/**
+ * Bounds the requests that look tokens up at the same time: never more than the budget could pay
+ * for if each held a wrong guess. Further requests wait for a place. Most requests return their
+ * place, so many parallel requests with known tokens are not refused.
+ */
+export class LookUps {
+  readonly #buckets: Pick<Buckets, 'charge'>;
+  readonly #gates = new Map<string, Gate>();
+  /** Budgets that had nothing left when last asked: at most one for each client. */
+  readonly #spent = new Set<string>();
+
+  constructor(buckets: Pick<Buckets, 'charge'>) {
+    this.#buckets = buckets;
+  }
+
+  /**
+   * Whether the budget is spent, as far as this process knows. If another process has spent it,
+   * `reserve` finds out.
+   */
+  isSpent(bucket: Bucket): RetryAfter | Promise<RetryAfter> {
+    const { name } = bucket;
+    // Requests in progress may return their places, so waiting is worthwhile.
+    if (!this.#spent.has(name) || this.#gates.has(name)) return undefined;
+    const looked = this.#buckets.charge(bucket, 0, NO_OUTCOME);
+    return afterwards(looked, ({ left, retryAfterS }) => {
+      if (left <= 0) return retryAfterS;
+      this.#spent.delete(name);
+      return undefined;
+    });
+  }
+
+  /**
+   * Reserves a place for a request, which must call `charge` afterwards.
+   * @throws CallerError overloaded when the requests in progress take too long
+   */
+  reserve(bucket: Bucket): RetryAfter | Promise<RetryAfter> {
+    const { name } = bucket;
+    const gate: Gate = this.#gates.get(name) ?? { underWay: 0, waiting: [] };
+    this.#gates.set(name, gate);
+    if (gate.waiting.length > 0) return wait(gate);
+    gate.underWay++;
+    const reserved = this.#buckets.charge(bucket, 1, NO_OUTCOME);
+    return afterwards(reserved, (grant) => this.#enter(name, gate, grant));
+  }
+
+  /** Returns the place of a request and counts its outcome. Resolves when later requests see it. */
+  charge(bucket: Bucket, outcome: Outcome): Grant | Promise<Grant> {
+    const gate = this.#gates.get(bucket.name)!;
+    const waiters = gate.waiting.splice(0);
+    const charged = this.#buckets.charge(bucket, waiters.length, outcome);
+    return afterwards(charged, (grant) => {
+      this.#leave(bucket, waiters, grant);
+      return grant;
+    });
+  }
+
+  #enter(
+    name: string,
+    gate: Gate,
+    { granted, retryAfterS }: Grant,
+  ): RetryAfter | Promise<RetryAfter> {
+    if (granted === 1) return undefined;
+    if (gate.underWay > 1) {
+      gate.underWay--;
+      return wait(gate);
+    }
+    this.#spent.add(name);
+    this.#end(name, gate, retryAfterS);
+    return retryAfterS;
+  }
+
+  #leave(bucket: Bucket, waiters: Waiter[], { granted, left, retryAfterS }: Grant): void {
+    const gate = this.#gates.get(bucket.name)!;
+    const admitted = waiters.splice(0, granted);
+    gate.waiting.unshift(...waiters.filter((waiter) => !waiter.hasGone));
+    gate.underWay += granted - 1;
+    if (left <= 0) this.#spent.add(bucket.name);
+    if (gate.underWay === 0) this.#end(bucket.name, gate, retryAfterS);
+    for (const waiter of admitted) {
+      if (waiter.hasGone) void this.charge(bucket, { ...NO_OUTCOME, ended: 1 });
+      else release(waiter, undefined);
+    }
+  }
+
+  /** No request is left that could return a place, so waiters are refused. */
+  #end(name: string, { waiting }: Gate, retryAfterS: number): void {
+    this.#gates.delete(name);
+    for (const waiter of waiting) release(waiter, Math.max(1, retryAfterS));
+  }
+}
+
+function wait(gate: Gate): Promise<RetryAfter> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      waiter.hasGone = true;
+      gate.waiting = gate.waiting.filter((one) => one !== waiter);
+      reject(new CallerError('overloaded', '', 1));
+    }, MAX_WAIT_MS);
+    const waiter: Waiter = { resolve, timer, hasGone: false };
+    gate.waiting.push(waiter);
+  });
+}
+
+function release({ resolve, timer }: Waiter, retryAfterS: RetryAfter): void {
+  clearTimeout(timer);
+  resolve(retryAfterS);
 }

@@ -5,6 +5,7 @@ import {
   type Grant,
   KNOWN_FOR_ONE,
   MAX_IDLE_MS,
+  NO_OUTCOME,
   type Outcome,
   TRUSTED_PART,
 } from './buckets.ts';
@@ -16,60 +17,40 @@ import {
 const CONNECT_TIMEOUT_MS = 2_000;
 const SILENCE_TIMEOUT_MS = 3_000;
 const MAX_RECONNECT_DELAY_MS = 1_000;
-/** When an answer is this late, nothing more is sent: see `#ask`. */
+/** When an answer is this late, nothing more is sent: see `charge`. */
 const MAX_DEBT_MS = 1_000;
 
 const KEY_PREFIX = 'standin:limit:';
 
 /**
- * The buckets of MemoryBuckets, in microseconds of the Redis clock.
+ * The rules of MemoryBuckets.charge, in microseconds of the Redis clock, or of ARGV[1] if not ''.
  * The stored value is a time and how far after it the bucket is full again. Their sum would lose
  * digits in a double, and a clock set back would lock clients out.
  * Keys live a minute longer than needed, because the clock of a replica that takes over may be
  * ahead. A read (count 0) writes, too, so that it fails on a Redis that accepts no writes.
  */
-const COMMON = `
+const CHARGE = `
 local now = tonumber(ARGV[1])
 if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 end
 local rate, count = tonumber(ARGV[2]), tonumber(ARGV[3])
+local budget = ARGV[5] ~= nil
+local ended, known = tonumber(ARGV[5] or 0), tonumber(ARGV[6] or 0)
+local unknown, guessed = tonumber(ARGV[7] or 0), tonumber(ARGV[8] or 0)
 local interval = 1000000 / rate
 local whole = math.max(1000000 * tonumber(ARGV[4]), interval)
 local rounding = 0.001
 local function within(time, passed, most)
   return math.max(0, math.min((tonumber(time) or 0) - passed, most))
 end
-local function grant_of(left)
-  local room = math.floor(left / interval)
-  local granted = math.max(0, math.min(count, room))
-  local wait = interval + granted * interval - left
-  return granted, {granted, room - granted, math.max(0, math.ceil(wait / 1000000))}
-end
-`;
-
-const TAKE = `${COMMON}
-local ahead = 0
-local at, level = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) (%S+)$')
-if at then ahead = within(level, math.max(0, now - at), whole) end
-local granted, grant = grant_of(whole + rounding - ahead)
-ahead = ahead + granted * interval
-redis.call('SET', KEYS[1], string.format('%.0f %.17g', now, ahead),
-  'PX', math.ceil(ahead / 1000) + 60000)
-return grant
-`;
-
-/** MemoryBuckets.charge describes the rules. */
-const SETTLE = `${COMMON}
-local ended, known = tonumber(ARGV[5]), tonumber(ARGV[6])
-local unknown, guessed = tonumber(ARGV[7]), tonumber(ARGV[8])
 local ahead, earned, earning = 0, 0, 0
 local at, level, has, gain =
   string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) (%S+) ?(%S*) ?(%S*)$')
 if at then
   local passed = math.max(0, now - at)
-  ahead = within(level, passed, 2 * whole)
+  ahead = within(level, passed, budget and 2 * whole or whole)
   earning = within(gain, passed, whole)
   if passed <= ${MAX_IDLE_MS * 1_000} then earned = within(has, 0, whole) end
 end
@@ -86,47 +67,37 @@ if earned >= trusted then
 end
 ahead = math.min(ahead, 2 * whole)
 local spare = earned >= trusted and earned or 0
-local granted, grant = grant_of(whole + spare + rounding - ahead)
+local left = whole + spare + rounding - ahead
+local room = math.floor(left / interval)
+local granted = math.max(0, math.min(count, room))
+local wait = interval + granted * interval - left
 ahead = ahead + granted * interval
-redis.call('SET', KEYS[1], string.format('%.0f %.17g %.17g %.17g', now, ahead, earned, earning),
-  'PX', math.max(math.ceil(math.max(ahead, earning) / 1000) + 60000, ${MAX_IDLE_MS}))
-return grant
+local state = string.format('%.0f %.17g', now, ahead)
+local lifetime = math.ceil(math.max(ahead, earning) / 1000) + 60000
+if budget then
+  state = state .. string.format(' %.17g %.17g', earned, earning)
+  lifetime = math.max(lifetime, ${MAX_IDLE_MS})
+end
+redis.call('SET', KEYS[1], state, 'PX', lifetime)
+return {granted, room - granted, math.max(0, math.ceil(wait / 1000000))}
 `;
 
-const transformReply = (reply: unknown) => reply;
-
-/** @param nowUs '' means the clock of Redis */
-function pushBucket(
-  parser: CommandParser,
-  { name, rate, burstS }: Bucket,
-  count: number,
-  nowUs: number | '',
-): void {
-  parser.pushKey(KEY_PREFIX + name);
-  parser.push(String(nowUs), String(rate), String(count), String(burstS));
-}
-
-const take = defineScript({
-  SCRIPT: TAKE,
-  NUMBER_OF_KEYS: 1,
-  parseCommand: pushBucket,
-  transformReply,
-});
-
 const charge = defineScript({
-  SCRIPT: SETTLE,
+  SCRIPT: CHARGE,
   NUMBER_OF_KEYS: 1,
   parseCommand(
     parser: CommandParser,
-    bucket: Bucket,
+    { name, rate, burstS, isBudget }: Bucket,
     count: number,
     { ended, known, unknown, guessed }: Outcome,
     nowUs: number | '',
   ) {
-    pushBucket(parser, bucket, count, nowUs);
-    parser.push(String(ended), String(known), String(unknown), String(guessed));
+    parser.pushKey(KEY_PREFIX + name);
+    parser.push(...[nowUs, rate, count, burstS].map(String));
+    // Without a password, Redis says NOAUTH only to a short call.
+    if (isBudget) parser.push(...[ended, known, unknown, guessed].map(String));
   },
-  transformReply,
+  transformReply: (reply: unknown) => reply,
 });
 
 /**
@@ -134,15 +105,16 @@ const charge = defineScript({
  * at once.
  */
 export class RedisBuckets {
+  /** The last failure: a code or a name, never a message, which could contain an address. */
+  failure: string | undefined;
   readonly #client;
-  #failure: string | undefined;
   #unanswered = 0;
   #inDebtSinceMs = Infinity;
 
   private constructor(url: string) {
     this.#client = createClient({
       url,
-      scripts: { take, charge },
+      scripts: { charge },
       disableOfflineQueue: true,
       disableClientInfo: true,
       maintNotifications: 'disabled',
@@ -154,10 +126,10 @@ export class RedisBuckets {
       },
     });
     this.#client.on('error', (error) => {
-      this.#failure = failureName(error);
+      this.failure = failureName(error);
     });
     this.#client.on('ready', () => {
-      this.#failure = undefined;
+      this.failure = undefined;
     });
   }
 
@@ -173,34 +145,26 @@ export class RedisBuckets {
     return buckets;
   }
 
-  /** The last failure: a code or a name, never a message, which could contain an address. */
-  get failure(): string | undefined {
-    return this.#failure;
-  }
-
-  /** @param nowUs for tests; by default the clock of Redis */
-  take(bucket: Bucket, count: number, nowUs?: number): Promise<Grant> {
-    return this.#ask(() => this.#client.take(bucket, count, nowUs ?? ''));
-  }
-
-  charge(bucket: Bucket, count: number, outcome: Outcome, nowUs?: number): Promise<Grant> {
-    return this.#ask(() => this.#client.charge(bucket, count, outcome, nowUs ?? ''));
-  }
-
   /**
    * Stops writing to a connection that gives no answers. Only a quiet connection reaches its
    * time-out and is replaced, and requests would only pile up in front of a Redis that hangs.
+   * @param nowUs for tests; by default the clock of Redis
    */
-  async #ask(send: () => Promise<unknown>): Promise<Grant> {
+  async charge(
+    bucket: Bucket,
+    count: number,
+    outcome = NO_OUTCOME,
+    nowUs: number | '' = '',
+  ): Promise<Grant> {
     if (performance.now() - this.#inDebtSinceMs > MAX_DEBT_MS) throw new Error('no answer');
     if (this.#unanswered++ === 0) this.#inDebtSinceMs = performance.now();
     try {
-      const grant = grantOf(await send());
-      this.#failure = undefined;
+      const grant = grantOf(await this.#client.charge(bucket, count, outcome, nowUs));
+      this.failure = undefined;
       return grant;
     } catch (error) {
       // The client reports a lost connection itself, with a better code than its calls give.
-      if (error instanceof ErrorReply) this.#failure = failureName(error);
+      if (error instanceof ErrorReply) this.failure = failureName(error);
       throw error;
     } finally {
       this.#inDebtSinceMs = --this.#unanswered === 0 ? Infinity : performance.now();

@@ -7,15 +7,10 @@ import {
   NO_OUTCOME,
   type Outcome,
 } from './buckets.ts';
+import type { RedisBuckets } from './redis-buckets.ts';
 
 /** The buckets that SharedBuckets asks. */
-export interface RemoteBuckets {
-  take(bucket: Bucket, count: number): Promise<Grant>;
-  charge(bucket: Bucket, count: number, outcome: Outcome): Promise<Grant>;
-  /** The last failure: a code or a name. */
-  readonly failure: string | undefined;
-  close(): void;
-}
+type RemoteBuckets = Pick<RedisBuckets, 'charge' | 'failure' | 'close'>;
 
 /** Called when sharing ends, with the failure, and when it resumes. */
 type OnSharing = (isShared: boolean, failure: string | undefined) => void;
@@ -43,22 +38,13 @@ const TIMEOUT_TICKS = 4;
 const TICK_MS = 25;
 const PROBE_INTERVAL_MS = 1_000;
 /** Checks whether the buckets answer. No request takes from this bucket. */
-export const PROBE: Bucket = { name: 'probe', rate: 1, burstS: 1 };
-
-interface BucketCall {
-  readonly bucket: Bucket;
-  readonly count: number;
-  /** Set for a budget of guesses; undefined: a bucket of requests. */
-  readonly outcome: Outcome | undefined;
-}
-
-const PROBING: BucketCall = { bucket: PROBE, count: 0, outcome: undefined };
+export const PROBE: Bucket = { name: 'probe', rate: 1, burstS: 1, isBudget: false };
 
 /** Requests that share one call to a bucket. */
-interface BucketBatch extends BucketCall {
+interface BucketBatch {
   bucket: Bucket;
   count: number;
-  outcome: Outcome | undefined;
+  outcome: Outcome;
   /** Resolves to undefined when the buckets do not answer. */
   readonly grant: Promise<Grant | undefined>;
 }
@@ -70,6 +56,7 @@ interface BucketBatch extends BucketCall {
  * again.
  */
 export class SharedBuckets implements Buckets {
+  isShared = true;
   readonly #remote: RemoteBuckets;
   readonly #onSharing: OnSharing;
   readonly #local = new MemoryBuckets();
@@ -78,13 +65,9 @@ export class SharedBuckets implements Buckets {
   /** For each bucket, the last batch that was started and not answered. */
   readonly #last = new Map<string, BucketBatch>();
   readonly #prober: NodeJS.Timeout;
-  #isShared = true;
   #isClosed = false;
-  /**
-   * The question to repeat after a failure: shared buckets can answer for some names and not for
-   * others.
-   */
-  #suspect: BucketCall = PROBING;
+  /** The bucket to read after a failure: Redis can answer for some names and not for others. */
+  #suspect = PROBE;
   #isProbing = false;
 
   constructor(remote: RemoteBuckets, onSharing: OnSharing) {
@@ -94,16 +77,9 @@ export class SharedBuckets implements Buckets {
     void this.#probe();
   }
 
-  get isShared(): boolean {
-    return this.#isShared;
-  }
-
-  take(bucket: Bucket): Grant | Promise<Grant> {
-    return this.#answer({ bucket, count: 1, outcome: undefined });
-  }
-
   charge(bucket: Bucket, count: number, outcome: Outcome): Grant | Promise<Grant> {
-    return this.#answer({ bucket, count, outcome });
+    const shared = this.isShared ? this.#join(bucket, count, outcome) : undefined;
+    return afterwards(shared, (grant) => grant ?? this.#local.charge(bucket, count, outcome));
   }
 
   close(): void {
@@ -112,18 +88,13 @@ export class SharedBuckets implements Buckets {
     this.#remote.close();
   }
 
-  #answer(question: BucketCall): Grant | Promise<Grant> {
-    const shared = this.#isShared ? this.#join(question) : undefined;
-    return afterwards(shared, (grant) => grant ?? (ask(this.#local, question) as Grant));
-  }
-
-  /** Resolves to the part of the batch's grant that the question gets. */
-  async #join({ bucket, count, outcome }: BucketCall): Promise<Grant | undefined> {
+  /** Resolves to the part of the batch's grant that this request gets. */
+  async #join(bucket: Bucket, count: number, outcome: Outcome): Promise<Grant | undefined> {
     const batch = this.#gathering.get(bucket.name) ?? this.#begin(bucket);
     const place = batch.count;
     batch.bucket = bucket;
     batch.count += count;
-    if (outcome !== undefined) batch.outcome = sum(batch.outcome, outcome);
+    batch.outcome = sum(batch.outcome, outcome);
     const grant = await batch.grant;
     return grant && { ...grant, granted: Math.max(0, Math.min(grant.granted - place, count)) };
   }
@@ -135,7 +106,7 @@ export class SharedBuckets implements Buckets {
     const turn =
       this.#last.get(name)?.grant ?? new Promise<void>((resolve) => setImmediate(resolve));
     const grant = turn.then(() => this.#send(name));
-    const batch: BucketBatch = { bucket, count: 0, outcome: undefined, grant };
+    const batch: BucketBatch = { bucket, count: 0, outcome: NO_OUTCOME, grant };
     this.#gathering.set(name, batch);
     this.#last.set(name, batch);
     return batch;
@@ -145,11 +116,10 @@ export class SharedBuckets implements Buckets {
     const batch = this.#gathering.get(name)!;
     this.#gathering.delete(name);
     try {
-      if (!this.#isShared) return undefined;
-      return await inTime(ask(this.#remote, batch));
+      if (!this.isShared) return undefined;
+      return await inTime(this.#remote.charge(batch.bucket, batch.count, batch.outcome));
     } catch {
-      const { bucket, outcome } = batch;
-      this.#suspect = { bucket, count: 0, outcome: outcome && NO_OUTCOME };
+      this.#suspect = batch.bucket;
       this.#setShared(false);
       return undefined;
     } finally {
@@ -162,8 +132,8 @@ export class SharedBuckets implements Buckets {
     if (this.#isProbing) return;
     this.#isProbing = true;
     try {
-      await inTime(ask(this.#remote, this.#suspect));
-      this.#suspect = PROBING;
+      await inTime(this.#remote.charge(this.#suspect, 0));
+      this.#suspect = PROBE;
       this.#setShared(true);
     } catch {
       this.#setShared(false);
@@ -173,23 +143,14 @@ export class SharedBuckets implements Buckets {
   }
 
   #setShared(isShared: boolean): void {
-    if (this.#isClosed || this.#isShared === isShared) return;
-    this.#isShared = isShared;
+    if (this.#isClosed || this.isShared === isShared) return;
+    this.isShared = isShared;
     const failure = isShared ? undefined : (this.#remote.failure ?? 'no answer in time');
     this.#onSharing(isShared, failure);
   }
 }
 
-function ask(
-  buckets: RemoteBuckets | MemoryBuckets,
-  { bucket, count, outcome }: BucketCall,
-): Grant | Promise<Grant> {
-  return outcome === undefined
-    ? buckets.take(bucket, count)
-    : buckets.charge(bucket, count, outcome);
-}
-
-function inTime<T>(answer: T | Promise<T>): Promise<T> {
+function inTime<T>(answer: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     let ticks = 0;
     const timer = setInterval(() => {
@@ -197,13 +158,11 @@ function inTime<T>(answer: T | Promise<T>): Promise<T> {
       clearInterval(timer);
       reject(new Error('no answer in time'));
     }, TICK_MS);
-    Promise.resolve(answer)
-      .then(resolve, reject)
-      .finally(() => clearInterval(timer));
+    answer.then(resolve, reject).finally(() => clearInterval(timer));
   });
 }
 
-function sum(one: Outcome = NO_OUTCOME, other: Outcome): Outcome {
+function sum(one: Outcome, other: Outcome): Outcome {
   return {
     ended: one.ended + other.ended,
     known: one.known + other.known,

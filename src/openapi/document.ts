@@ -1,9 +1,9 @@
-import type { InterfaceVersion } from '../public/context.ts';
-import { METHODS } from '../public/routes.ts';
 import {
   type FieldContent,
+  type InterfaceVersion,
   LIMIT_CODES,
   LIMIT_NAMES,
+  METHODS,
   STRINGS_HEADER,
   SUCCESS,
 } from '../public/schema.ts';

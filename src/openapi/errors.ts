@@ -1,5 +1,5 @@
 import { CALLER_ERRORS, INTERNAL_REASONS } from '../errors.ts';
-import type { InterfaceVersion } from '../public/context.ts';
+import type { InterfaceVersion } from '../public/schema.ts';
 import { LIMIT_CODES, MESSAGES } from '../public/schema.ts';
 import { OF_LIMITS, response } from './elements.ts';
 import { object, only, text, whole } from './schemas.ts';

@@ -216,7 +216,7 @@ async function redis(redisUrl: string): Promise<Result> {
   const { RedisBuckets } = await import('../limits/redis-buckets.ts');
   const buckets = await RedisBuckets.open(redisUrl);
   try {
-    await buckets.take(PROBE, 0);
+    await buckets.charge(PROBE, 0);
     return `${await buckets.server()}: all nodes share the rate limits`;
   } catch {
     const failure = buckets.failure ?? 'no answer';

@@ -13,8 +13,8 @@ import { Sampler } from '../ops/console/sampler.ts';
 import { createOpsServer } from '../ops/server.ts';
 import type { OpsApp } from '../ops/web.ts';
 import { readOffThread } from '../policy/policy-work.ts';
+import { renewCertificate } from '../public/transport/connections.ts';
 import { listen } from '../public/transport/listen.ts';
-import { renewCertificate } from '../public/transport/listener.ts';
 import { EveryKind } from '../tokens/every-kind.ts';
 import type { TlsPem } from '../types.ts';
 import { AdminVault } from '../vault/vault.ts';
@@ -41,7 +41,7 @@ export interface OpsListener {
  */
 export async function checkOpsPort({ OPS_HOST, OPS_PORT }: Config): Promise<void> {
   const probe = createServer();
-  await listen(probe, OPS_HOST, OPS_PORT, 'OPS_PORT');
+  await listen(probe, { host: OPS_HOST, port: OPS_PORT }, 'OPS_PORT');
   await once(probe.close(), 'close');
 }
 
@@ -75,7 +75,7 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   });
   const scheme = tls === undefined ? 'http' : 'https';
   const { OPS_HOST: host, OPS_PORT: port } = config;
-  const url = await listen(server, host, port, 'OPS_PORT', undefined, scheme);
+  const url = await listen(server, { host, port }, 'OPS_PORT', scheme);
   sampler.start();
   sizes.start();
   return {

@@ -21,12 +21,11 @@ import type { Metrics } from '../observe/metrics.ts';
 import { RecentRequests } from '../observe/recent-requests.ts';
 import { PolicyFollower, PolicyNotDurable } from '../policy/policy-follower.ts';
 import { readOffThread } from '../policy/policy-work.ts';
-import type { ServerContext } from '../public/context.ts';
+import type { ServerContext } from '../public/exchange.ts';
 import { createHttpServer } from '../public/server.ts';
 import type { Tracing } from '../public/tracing.ts';
-import { Descriptors } from '../public/transport/connections.ts';
+import { Descriptors, renewCertificate } from '../public/transport/connections.ts';
 import { listen, untilAccepted } from '../public/transport/listen.ts';
-import { renewCertificate } from '../public/transport/listener.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
 import { PolicyStore } from '../store/policies.ts';
 import { Health } from '../tokens/health.ts';
@@ -69,10 +68,7 @@ export async function openPublicListener(options: ListenerOptions): Promise<Publ
   const server = createHttpServer(context);
   const { HOST: host, PORT: port, REUSE_PORT: isShared } = config;
   const scheme = certificate === undefined ? 'http' : 'https';
-  // `reusePort` is of Node 22.12. The types of Node 20 lack it.
-  const address = isShared ? { host, port, reusePort: true } : { host, port };
-  const opens = () => server.listen(address);
-  const url = await listen(server, host, port, 'PORT', opens, scheme, isShared);
+  const url = await listen(server, { host, port, reusePort: isShared }, 'PORT', scheme);
   uses.start();
   context.budget.start();
   guards.start((settings) => {

@@ -11,7 +11,6 @@ import {
 import { isLong, mostValueBytes } from '../tokens/value-bytes.ts';
 import type { Token, Value } from '../types.ts';
 import { invalid, MAX_TURN_BYTES } from './body/data.ts';
-import { isLenient, type Unapplied, unappliedBytes, unappliedParts } from './body/lenient.ts';
 import { readBody } from './body/request-body.ts';
 import {
   type Asked,
@@ -21,17 +20,15 @@ import {
   type Reader,
   type RequestData,
 } from './body/request-data.ts';
-import { type Exchange, FRAME_BYTES, type ResponseContent } from './exchange.ts';
+import { BEFORE_DATA, type Exchange, FRAME_BYTES, type ResponseContent } from './exchange.ts';
 import { admit, checkLimits } from './guards.ts';
 import { cutUnlessRight } from './rights.ts';
 import { LINE_END, MAX_RESPONSE_BODIES, MESSAGES } from './schema.ts';
-import { afterData, BEFORE_DATA } from './success-frame.ts';
 import {
   jsonBytes,
   largeResponse,
   MAX_WHOLE_BYTES,
   mostJsonBytes,
-  type ResponseParts,
 } from './transport/large-response.ts';
 
 /**
@@ -138,13 +135,13 @@ function bodyOf(
   bytes: number,
 ): Pick<ResponseContent, 'body' | 'bytes'> {
   const before = BEFORE_DATA;
-  const after = afterData(exchange, 'detokenize');
+  const after = exchange.afterData();
   if (bytes <= MAX_WHOLE_BYTES)
     return { body: before + request.json(values) + [...list].join('') + after };
   const judge = () => cutUnlessRight(exchange);
   const onTaken = () => exchange.context.budget.move(exchange.reservation!);
-  const data: ResponseParts['data'] = (write) => request.parts(values, write);
-  const parts = { before, data, list, after: `${after}${LINE_END}` };
+  const around = () => request.around();
+  const parts = { before, around, values, list, after: `${after}${LINE_END}` };
   return largeResponse(parts, bytes, judge, onTaken);
 }
 
@@ -155,9 +152,6 @@ function maxBytesOf({ context: { bodyLimit, budget } }: Exchange): number {
 
 /** A result of VaultClient.detokenize, or of `sizes` when some token is missing. */
 type FoundOrSize = FoundValue | number;
-
-/** The distinct tokens of a request. */
-type RequestTokens = Readonly<Record<'known' | 'unknown', Set<string>>>;
 
 /**
  * Looks the values up, and counts unknown tokens against their limit.
@@ -175,11 +169,18 @@ async function lookUp(
   const reserved = limits.reserve(client);
   const refused = reserved instanceof Promise ? await reserved : reserved;
   if (refused !== undefined) checkLimits(exchange, refused);
-  const tokens: RequestTokens = { known: new Set(), unknown: new Set() };
+  const known = new Set<string>();
+  const unknown = new Set<string>();
   const ending = asked.viewer.rules.hasBareTokens ? '' : `_${tokenSuffix}`;
   const ask = async (part: Asked): Promise<readonly FoundOrSize[]> => {
     const found = await exchange.inVault(fetchValues(exchange, part, hasGaps));
-    countTokens(tokens, part.texts, found, ending);
+    part.texts.forEach((text, i) => {
+      if (found[i] !== undefined) {
+        // A forgotten or expired token is no guess.
+        if (found[i] !== null) known.add(text);
+        // Neither is a string without a token's ending, because its response reveals nothing.
+      } else if (text.endsWith(ending)) unknown.add(text);
+    });
     return found;
   };
   const most = limits.mostUnknown(client);
@@ -189,9 +190,9 @@ async function lookUp(
     looked =
       asked.narrow === undefined
         ? { request: asked, found: await ask(asked) }
-        : await asked.narrow(async (part) => (tokens.unknown.size > most ? undefined : ask(part)));
+        : await asked.narrow(async (part) => (unknown.size > most ? undefined : ask(part)));
   } finally {
-    const counts = { known: tokens.known.size, unknown: tokens.unknown.size };
+    const counts = { known: known.size, unknown: unknown.size };
     exchange.unknownTokens = counts.unknown;
     metrics.unknownTokens(counts.unknown);
     settled = limits.charge(client, counts, hasGaps);
@@ -230,7 +231,7 @@ async function fetchValues(
   }
   const deadlineMs = exchange.deadlineMs ?? requestDeadline();
   const found = await vault.sizes(tokens, viewer, deadlineMs);
-  if (!hasGaps && !areKnown(found)) return found;
+  if (!hasGaps && found.some((size) => typeof size !== 'number')) return found;
   const sizes = found.map((size) => size ?? 0);
   if (!viewer.seesAll) return fetchVisible(exchange, tokens, viewer, sizes);
   const maxBytes = maxBytesOf(exchange);
@@ -283,10 +284,6 @@ function* batchesOf(texts: readonly Token[], sizes: readonly number[]): Generato
   yield batch;
 }
 
-function areKnown(sizes: readonly (number | null | undefined)[]): sizes is readonly number[] {
-  return sizes.every((size) => typeof size === 'number');
-}
-
 function sum(sizes: Iterable<number>): number {
   let total = 0;
   for (const bytes of sizes) total += bytes;
@@ -299,20 +296,55 @@ function tooLarge(maxBytes: number): CallerError {
   );
 }
 
+/** A text of a request that stays as it was sent. */
+interface Unapplied {
+  readonly index: number;
+  readonly reason: 'unknown' | 'forbidden';
+}
+
+/** RFC 7240 section 2: a list of preferences, whose values may be quoted. */
+const PREFERENCES = /(?:[^",]|"(?:[^"\\]|\\.)*"?)+/g;
+/** The first one of a name counts. */
+const HANDLING = /^\s*handling\s*(?:[=;]|$)/i;
+const LENIENT = /^\s*handling\s*=\s*(?:lenient|"lenient")\s*(?:;|$)/i;
+
 /**
- * Counts each token once. A forgotten or expired token is no guess. Neither is a string without a
- * token's ending, because its answer reveals nothing.
+ * Whether the caller prefers an answer with gaps to an error (RFC 7240 section 4.4). If so, the
+ * answer says that it has them.
  */
-function countTokens(
-  { known, unknown }: RequestTokens,
-  texts: readonly string[],
-  found: readonly FoundOrSize[],
-  ending: string,
-): void {
-  texts.forEach((text, i) => {
-    const one = found[i];
-    if (one === undefined) {
-      if (text.endsWith(ending)) unknown.add(text);
-    } else if (one !== null) known.add(text);
-  });
+function isLenient({ request, headers }: Exchange): boolean {
+  const { prefer } = request.headers;
+  if (prefer === undefined) return false;
+  const handling = String(prefer)
+    .match(PREFERENCES)
+    ?.find((preference) => HANDLING.test(preference));
+  if (handling === undefined || !LENIENT.test(handling)) return false;
+  headers['Preference-Applied'] = 'handling=lenient';
+  return true;
+}
+
+type Paths = Pick<RequestData, 'pathOf' | 'pathBytes'>;
+
+const [BEFORE, BETWEEN, AFTER] = [',"unapplied":[', ',', ']'];
+
+/** What comes after `data` in the answer, in small parts. One path can have 30 kB. */
+function* unappliedParts(request: Paths, all: readonly Unapplied[]): Generator<string> {
+  yield BEFORE;
+  for (const [i, { index, reason }] of all.entries()) {
+    if (i > 0) yield BETWEEN;
+    yield entry(JSON.stringify(request.pathOf(index)), reason);
+  }
+  yield AFTER;
+}
+
+/** The bytes of `unappliedParts`, none of which is made. */
+function unappliedBytes(request: Paths, all: readonly Unapplied[]): number {
+  let bytes = BEFORE.length + AFTER.length + BETWEEN.length * Math.max(0, all.length - 1);
+  for (const { index, reason } of all)
+    bytes += entry('""', reason).length + request.pathBytes(index);
+  return bytes;
+}
+
+function entry(path: string, reason: Unapplied['reason']): string {
+  return `{"path":${path},"reason":"${reason}"}`;
 }

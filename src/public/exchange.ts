@@ -1,17 +1,55 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
-import type { Caller } from '../access/authenticator.ts';
-import type { AuditEvent } from '../audit/audit-log.ts';
+import type { Authenticator, Caller } from '../access/authenticator.ts';
+import type { AuditEvent, AuditLog } from '../audit/audit-log.ts';
 import { CallerError } from '../errors.ts';
-import type { Reservation } from '../limits/byte-budget.ts';
-import type { ClientOperation } from '../limits/client-limits.ts';
-import type { KindCounts } from '../observe/metrics.ts';
+import type { ByteBudget, Reservation } from '../limits/byte-budget.ts';
+import type { ClientLimits, ClientOperation } from '../limits/client-limits.ts';
+import type { Log } from '../observe/log.ts';
+import type { KindCounts, Metrics } from '../observe/metrics.ts';
+import type { RecentRequests } from '../observe/recent-requests.ts';
+import type { PolicyFollower } from '../policy/policy-follower.ts';
 import type { Viewer } from '../policy/rules.ts';
-import type { ServerContext } from './context.ts';
-import { type Correlation, correlationOf, isSampled } from './correlation.ts';
-import { routeOf } from './routes.ts';
-import type { RequestSpan } from './tracing.ts';
+import type { Health } from '../tokens/health.ts';
+import type { VaultClient } from '../tokens/threads/vault-client.ts';
+import type { TlsPem } from '../types.ts';
+import { type FieldContent, type InterfaceVersion, routeOf, SUCCESS } from './schema.ts';
+import {
+  type Correlation,
+  correlationOf,
+  isSampled,
+  type RequestSpan,
+  type Tracing,
+} from './tracing.ts';
+import type { Descriptors } from './transport/connections.ts';
+
+/** Everything that the endpoints use. */
+export interface ServerContext {
+  readonly interfaceVersion: InterfaceVersion;
+  readonly bodyLimit: number;
+  readonly valuesLimit: number;
+  /** The ending of every token, after `_`. */
+  readonly tokenSuffix: string;
+  readonly authenticator: Authenticator;
+  readonly limits: ClientLimits;
+  readonly budget: ByteBudget;
+  readonly vault: VaultClient;
+  readonly policies: PolicyFollower;
+  readonly health: Health;
+  readonly metrics: Metrics;
+  readonly log: Log;
+  readonly recent: RecentRequests;
+  /** undefined: no audit log. */
+  readonly audit: AuditLog | undefined;
+  /** undefined: no spans. */
+  readonly tracing: Tracing | undefined;
+  /** serving -> draining (still serves, but /health says 503) -> closing (refuses new requests). */
+  readonly state: { phase: 'serving' | 'draining' | 'closing' };
+  readonly descriptors: Descriptors;
+  /** undefined: no TLS. */
+  readonly tls: TlsPem | undefined;
+}
 
 /**
  * Memory for each value of a request besides its bytes, on the way to the vault and back. A token
@@ -31,6 +69,14 @@ export interface Shown {
   /** Values that stayed tokens, because the caller has no right to them. */
   readonly hidden: KindCounts | undefined;
 }
+
+export const BEFORE_DATA = '{"data":';
+
+const CONTENTS: Record<Exclude<FieldContent, 'data'>, (exchange: Exchange) => string> = {
+  status: () => '"success"',
+  request_id: ({ id }) => `"${id}"`,
+  client_id: ({ caller }) => JSON.stringify(caller!.client.client_id),
+};
 
 /** A request and the facts that its answer, log line and audit line need. */
 export class Exchange {
@@ -98,6 +144,17 @@ export class Exchange {
   /** @throws CallerError overloaded */
   reserveFields(fields: number): void {
     this.reserve(fields * FIELD_BYTES + FRAME_BYTES);
+  }
+
+  /** The text after `data` in a successful response, with the names of the version. */
+  afterData(): string {
+    const names = SUCCESS[this.context.interfaceVersion][this.operation!];
+    let text = '';
+    for (const name in names) {
+      const content = names[name]!;
+      if (content !== 'data') text += `,"${name}":${CONTENTS[content](this)}`;
+    }
+    return `${text}}`;
   }
 
   /**

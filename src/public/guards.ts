@@ -11,7 +11,7 @@ import {
 import type { PolicyRules } from '../policy/rules.ts';
 import type { Exchange } from './exchange.ts';
 import { LIMIT_CODES, LIMIT_NAMES, MESSAGES } from './schema.ts';
-import { MAX_HEADERS } from './transport/listener.ts';
+import { MAX_HEADERS } from './transport/connections.ts';
 import { earlyBytes } from './transport/pipelining.ts';
 
 /** RFC 9110 sections 5.6.2 to 5.6.6: a semicolon needs no parameter after it. */

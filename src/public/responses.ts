@@ -44,19 +44,18 @@ export async function respond(exchange: Exchange, made: ResponseContent): Promis
   }
   const { operation } = exchange;
   if (operation !== undefined) {
-    const { space } = exchange.caller!.client;
-    exchange.context.metrics.values(operation, answer.values!, space, answer.kinds);
-    if (answer.passed !== undefined) sayStrings(exchange, answer.values!, answer.passed);
+    const { client, use } = exchange.caller!;
+    const { values = 0, passed, kinds } = answer;
+    exchange.context.metrics.values(operation, values, client.space, kinds);
+    if (passed !== undefined) {
+      // A Dictionary of RFC 9651.
+      exchange.headers[STRINGS_HEADER] = `replaced=${values}, passed=${passed}`;
+      use.replaced += values;
+      use.passed += passed;
+    }
   }
   end(exchange, answer);
   watch(exchange);
-}
-
-/** Says what became of the strings: a Dictionary of RFC 9651. */
-function sayStrings({ headers, caller }: Exchange, replaced: number, passed: number): void {
-  headers[STRINGS_HEADER] = `replaced=${replaced}, passed=${passed}`;
-  caller!.use.replaced += replaced;
-  caller!.use.passed += passed;
 }
 
 /** Whether an earlier response of the connection is under way, so that this one waits for it. */
@@ -89,37 +88,34 @@ function watch(exchange: Exchange): void {
 
 /** Ends a request that failed. */
 export function respondError(exchange: Exchange, error: unknown): void {
-  const failure = callerErrorOf(error);
-  if (failure === undefined) {
-    respondFailure(exchange, error);
-    return;
-  }
-  const { code, retryAfterS } = failure;
-  const { status, message } = CALLER_ERRORS[code];
+  const failure = failureOf(error);
+  const code = failure instanceof CallerError ? failure.code : 'internal_error';
+  const answer =
+    failure instanceof CallerError
+      ? refusalOf(exchange, failure)
+      : { status: 500, body: JSON.stringify({ error: code, message: failure.message }) };
+  if (failure instanceof InternalError && !LOGGED_ON_CHANGE.has(failure.reason))
+    exchange.context.log.error({
+      request_id: exchange.id,
+      reason: failure.reason,
+      ...failureFields(error),
+    });
+  void audit(exchange, code, answer);
+  end(exchange, answer);
+}
+
+function refusalOf(exchange: Exchange, { code, message, retryAfterS }: CallerError) {
+  const error = CALLER_ERRORS[code];
   const body: Record<string, unknown> = { error: code };
-  if (message !== '') body.message = failure.message;
+  if (error.message !== '') body.message = message;
   if (retryAfterS !== undefined) {
     body.retry_after = retryAfterS;
     exchange.headers['Retry-After'] = String(retryAfterS);
   }
   if (endsConnection(exchange.request.socket, code)) exchange.isLast = true;
-  const why = code === 'unauthorized' ? failure.message || UNKNOWN : undefined;
+  const why = code === 'unauthorized' ? message || UNKNOWN : undefined;
   if (why !== undefined) exchange.headers['WWW-Authenticate'] = challenge(exchange, why);
-  const answer = { status, body: JSON.stringify(body), why };
-  void audit(exchange, code, answer);
-  end(exchange, answer);
-}
-
-function respondFailure(exchange: Exchange, error: unknown): void {
-  const failure =
-    error instanceof InternalError ? error : new InternalError('unexpected', { cause: error });
-  const { reason } = failure;
-  if (!LOGGED_ON_CHANGE.has(reason))
-    exchange.context.log.error({ request_id: exchange.id, reason, ...failureFields(error) });
-  const body = JSON.stringify({ error: 'internal_error', message: failure.message });
-  const answer = { status: 500, body };
-  void audit(exchange, 'internal_error', answer);
-  end(exchange, answer);
+  return { status: error.status, body: JSON.stringify(body), why };
 }
 
 /** Every request that reached a route ends here: counts, logs and sends. */
@@ -192,11 +188,11 @@ function audit(
   });
 }
 
-/** A connection that breaks while its body is read is the caller's. */
-function callerErrorOf(error: unknown): CallerError | undefined {
-  if (error instanceof CallerError) return error;
+/** A connection that breaks while its body is read is the caller's failure. */
+function failureOf(error: unknown): CallerError | InternalError {
+  if (error instanceof CallerError || error instanceof InternalError) return error;
   const isCut = (error as { code?: string } | null)?.code === 'ECONNRESET';
-  return isCut ? new CallerError('bad_request') : undefined;
+  return isCut ? new CallerError('bad_request') : new InternalError('unexpected', { cause: error });
 }
 
 /** Of a credential in the right form. Which of the three would say what the vault has. */
@@ -212,6 +208,6 @@ function challenge({ request }: Exchange, why: string): string {
 }
 
 function hasBoundedBody({ context, request }: Exchange): boolean {
-  const { 'Content-Length': length, 'transfer-encoding': encoding } = request.headers;
+  const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
   return encoding === undefined && Number(length ?? 0) <= context.bodyLimit;
 }

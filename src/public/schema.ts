@@ -1,7 +1,6 @@
 import type { CallerErrorCode } from '../errors.ts';
 import type { ClientOperation } from '../limits/client-limits.ts';
 import { type LimitName, MAX_VALUE_BYTES } from '../types.ts';
-import type { InterfaceVersion } from './context.ts';
 
 /**
  * The limits and names of the interface, declared once: for the code that checks requests and
@@ -9,6 +8,9 @@ import type { InterfaceVersion } from './context.ts';
  * (docs/decisions/0020).
  */
 export { MAX_VALUE_BYTES };
+
+export type InterfaceVersion = '1.0.5' | '1.0.4';
+
 export const MAX_NAME_BYTES = 256;
 /** Objects, lists and names in a body; in a larger one, one for so many bytes. */
 export const MAX_PARTS = 100_000;
@@ -26,6 +28,31 @@ export const MAX_RESPONSE_BODIES = 16;
 /** Careless code that copies an object with this name would change a prototype. */
 export const FORBIDDEN_NAME = '__proto__';
 
+/** The paths of the public listener with their methods, as the Allow header lists them. */
+export const METHODS: Readonly<Record<string, string>> = {
+  // No prototype, so that a path like /constructor is not found.
+  __proto__: null as never,
+  '/api/v1/tokenize': 'POST',
+  '/api/v1/detokenize': 'POST',
+  '/api/v1/lookup': 'POST',
+  '/api/v1/text/tokenize': 'POST',
+  '/api/v1/text/detokenize': 'POST',
+  '/api/v1/policy': 'GET, HEAD',
+  '/health': 'GET, HEAD',
+  '/health/live': 'GET, HEAD',
+};
+
+/**
+ * The path in a request target, compared letter for letter; undefined when this listener does not
+ * have it. Routing, log, metrics, shedding and audit all use this function. The router alone would
+ * decode `/api/v1/%64etokenize` and cut `/api/v1/detokenize#x`.
+ */
+export function routeOf(target: string): string | undefined {
+  const query = target.indexOf('?');
+  const path = query === -1 ? target : target.slice(0, query);
+  return path in METHODS ? path : undefined;
+}
+
 /** Ends every body, so that a terminal shows what follows on a line of its own. */
 export const LINE_END = '\n';
 export const NO_STORE_HEADERS = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff'];
@@ -40,7 +67,7 @@ export const STRINGS_HEADER = 'Standin-Strings';
 /** The fields of /health, in order. */
 export type HealthFields = 'status' | 'timestamp' | 'postgres' | 'version';
 
-/** Content of a field in a successful answer. */
+/** Content of a field in a successful response. */
 export type FieldContent = 'data' | 'status' | 'request_id' | 'client_id';
 
 /** The fields of a successful answer, in order. */

@@ -1,24 +1,23 @@
 import type { RequestListener, Server } from 'node:http';
 import { CallerError } from '../errors.ts';
-import { dataOf } from './body/request-data.ts';
-import { textTokensOf } from './body/text-tokens.ts';
-import { textValuesOf } from './body/text-values.ts';
-import type { ServerContext } from './context.ts';
+import type { ClientOperation } from '../limits/client-limits.ts';
+import type { PolicyRules } from '../policy/rules.ts';
+import { invalid } from './body/data.ts';
+import { readBody } from './body/request-body.ts';
+import { dataOf, kindsIn, type Reader, type RequestValues, valuesOf } from './body/request-data.ts';
+import { textTokensOf, textValuesOf } from './body/texts.ts';
 import { detokenizer } from './detokenize.ts';
-import { Exchange, type ResponseContent } from './exchange.ts';
-import { checkProtocol } from './guards.ts';
-import { serveHealth, serveLiveness } from './health.ts';
-import { servePolicy } from './policy.ts';
+import { BEFORE_DATA, Exchange, type ResponseContent, type ServerContext } from './exchange.ts';
+import { admit, admitReader, checkProtocol } from './guards.ts';
 import { respond, respondError } from './responses.ts';
-import { METHODS, originForm } from './routes.ts';
-import { MESSAGES } from './schema.ts';
-import { tokenizer } from './tokenize.ts';
-import { createListener } from './transport/listener.ts';
-import { refuseUnparsed } from './transport/parser-errors.ts';
-import { inTurn } from './transport/pipelining.ts';
+import { type HealthFields, LINE_END, MESSAGES, METHODS } from './schema.ts';
+import { createListener } from './transport/connections.ts';
+import { inTurn, refuseUnparsed } from './transport/pipelining.ts';
 import { shedding } from './transport/shedding.ts';
 
 type Handler = (exchange: Exchange) => ResponseContent | Promise<ResponseContent>;
+
+const serveMethods = (): ResponseContent => ({ status: 204, body: '' });
 
 const HANDLERS: Readonly<Record<string, Handler>> = {
   '/api/v1/tokenize': tokenizer(dataOf),
@@ -77,6 +76,88 @@ function allows({ route, request: { method }, headers }: Exchange): boolean {
   return false;
 }
 
-function serveMethods(): ResponseContent {
-  return { status: 204, body: '' };
+/**
+ * POST /api/v1/tokenize and /api/v1/text/tokenize; POST /api/v1/lookup, which gives the tokens that
+ * values have, and stores nothing.
+ */
+function tokenizer(
+  read: Reader<RequestValues>,
+  operation: Exclude<ClientOperation, 'detokenize'> = 'tokenize',
+) {
+  return async (exchange: Exchange): Promise<ResponseContent> => {
+    const { client } = await admit(exchange, operation);
+    const request = await read(exchange, await readBody(exchange));
+    if (operation === 'lookup') checkLookup(request, client.token_mode === 'random');
+    const accepted = valuesOf(exchange, request);
+    const values = accepted instanceof Promise ? await accepted : accepted;
+    const { vault } = exchange.context;
+    const asked = vault[operation](values, client, request.viewer, exchange.deadlineMs);
+    const tokens = await exchange.inVault(asked);
+    const body = BEFORE_DATA + request.json(tokens) + exchange.afterData();
+    const { passed } = request;
+    return { status: 200, body, values: tokens.length, passed, kinds: kindsIn(request) };
+  };
+}
+
+/** Each look-up confirms or refutes a guess, so the limit of requests must bound them. */
+const MAX_LOOKED_UP = 100;
+
+/** @throws CallerError invalid_type, also for a kind of which equal values have different tokens */
+function checkLookup(request: RequestValues, isRandomClient: boolean): void {
+  const { texts } = request;
+  if (texts.length > MAX_LOOKED_UP)
+    throw invalid(`data: has more than ${MAX_LOOKED_UP} values; look them up in several requests`);
+  texts.forEach((_, i) => {
+    const { name, tokens } = request.kindOf(i).settings;
+    const isRandom = tokens === null ? isRandomClient : tokens === 'random';
+    if (isRandom)
+      throw invalid(
+        `${request.pathOf(i)}: tokens of kind ${name} are random: none can be looked up`,
+      );
+  });
+}
+
+/** GET /health: 200 when the node can work; 503 when it cannot, or is draining. */
+async function serveHealth({ context }: Exchange): Promise<ResponseContent> {
+  const { isDatabaseWell, isAble } = await context.health.read();
+  const isReady = isAble && context.state.phase === 'serving';
+  const body: Record<HealthFields, string> = {
+    status: isReady ? 'ok' : 'error',
+    timestamp: `${new Date().toISOString().slice(0, 19)}Z`,
+    postgres: isDatabaseWell ? 'ok' : 'error',
+    version: context.interfaceVersion,
+  };
+  return { status: isReady ? 200 : 503, body: JSON.stringify(body) };
+}
+
+/** GET /health/live: 200 while the process runs, even without a database. */
+function serveLiveness(): ResponseContent {
+  return { status: 200, body: '{"status":"ok"}' };
+}
+
+/** Made once for each policy, because it can have 200 kB. */
+const bodies = new WeakMap<PolicyRules, string>();
+
+/** GET /api/v1/policy: which strings the policy in force replaces, and its tag for If-Match. */
+async function servePolicy(exchange: Exchange): Promise<ResponseContent> {
+  await admitReader(exchange);
+  const rules = await exchange.context.policies.current();
+  if (rules.tag === undefined) throw new CallerError('not_found', MESSAGES.no_policy);
+  exchange.headers.ETag = rules.tag;
+  const { version, fields, elsewhere } = rules;
+  const body = bodies.get(rules) ?? JSON.stringify({ version, fields, elsewhere });
+  bodies.set(rules, body);
+  exchange.reserve(Buffer.byteLength(body) + LINE_END.length);
+  return { status: 200, body };
+}
+
+const ABSOLUTE = /^https?:\/\/[^/?#@\s]+(?=[/?]|$)/i;
+
+/**
+ * RFC 9112 section 3.2.2: a server must accept `http://host/path`, too. Removes scheme and host.
+ */
+function originForm(target: string): string {
+  if (target.startsWith('/')) return target;
+  const rest = target.replace(ABSOLUTE, '');
+  return rest === '' || rest.startsWith('?') ? `/${rest}` : rest;
 }

@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'nod
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, type TestContext, test } from 'vitest';
-import { METHODS } from '../../src/public/routes.ts';
+import { METHODS } from '../../src/public/schema.ts';
 import { readAudit } from '../support/audit.ts';
 import { blocks } from '../support/docs.ts';
 import { send } from '../support/http.ts';

@@ -85,18 +85,6 @@ describe.each(usualKinds())('on the %s database', (kind) => {
     },
   );
 
-  test('the limit of detokenize is apart from that of tokenize', async () => {
-    const apiKey = await newKey('--rate-limit=0.001', '--detokenize-limit=0.01');
-    for (const [operation, seconds] of [
-      ['tokenize', 1_000] as const,
-      ['detokenize', 100] as const,
-    ]) {
-      expect(await statusOf(operation, apiKey)).toBe(200);
-      const { status, body } = await call(service, operation, {}, apiKey);
-      expect([status, body]).toEqual([429, { error: 'user_limit', retry_after: seconds }]);
-    }
-  });
-
   test('a client that has 0 has no limits', async () => {
     const apiKey = await newKey('--detokenize-limit=0', '--unknown-token-limit=0');
     const answers = await Promise.all(guesses(600).map((one) => ask(one, apiKey)));

@@ -58,12 +58,16 @@ function exchange(requests: readonly string[]): Promise<string> {
 }
 
 describe('L20: requests that come ahead of their answers', () => {
-  test('are all answered in their order, however many a caller writes', async () => {
+  test('A42: are all answered in their order, each with an id of its own, however many a caller writes', async () => {
     const all = names(2_000);
     const received = await exchange(all.map((name) => tokenize(name)));
     const answers = parseAnswers(received);
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
-    expect(answers.map(({ text }) => Object.keys(JSON.parse(text).data)[0])).toEqual(all);
+    const bodies = answers.map(({ text }) => JSON.parse(text));
+    expect(bodies.map(({ data }) => Object.keys(data)[0])).toEqual(all);
+    const ids = bodies.map(({ request_id: id }) => id);
+    expect(ids).toEqual(answers.map(({ headers }) => headers.get('x-request-id')));
+    expect(new Set(ids).size).toBe(all.length);
   });
 
   test('bodies larger than a read are among them, and in pieces', async () => {

@@ -1,8 +1,8 @@
 import { METHODS as NODE_METHODS } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { CALLER_ERRORS } from '../../src/errors.ts';
-import { METHODS } from '../../src/public/routes.ts';
-import { MAX_HEADERS } from '../../src/public/transport/listener.ts';
+import { METHODS } from '../../src/public/schema.ts';
+import { MAX_HEADERS } from '../../src/public/transport/connections.ts';
 import {
   expectErrorForm,
   parseAnswers,
@@ -65,8 +65,10 @@ describe('A16-A17: size', () => {
     expect(answer!.text).toContain('more than 1048576 bytes');
     expect(answer!.headers.get('connection')).toBe('close');
   });
-  test('a declared length of 10 GB is refused before any byte of it', () =>
-    expectRawError(post(auth, json, 'Content-Length: 10737418240'), 413));
+  test('a declared length of 10 GB is refused before any byte of it, and nothing of it is read', async () => {
+    const { status, headers } = await rawError(post(auth, json, 'Content-Length: 10737418240'));
+    expect([status, headers.get('connection')]).toEqual([413, 'close']);
+  });
 });
 
 describe('A21-A23: content type', () => {
@@ -135,11 +137,10 @@ describe('A24-A27: paths and methods', () => {
   test.each(['CONNECT a:1', 'FOO /health'])('%s is a 400, and ends the connection', (line) =>
     expectRawError(request(`${line} HTTP/1.1`).repeat(2), 400),
   );
-  test.each([
-    ...[`${T}/`, '/API/v1/tokenize', `/${T}`, `${T}%2f`, '/api/v1/./tokenize'],
-    ...['/api/v1/x/../tokenize', '/constructor', '/metrics'],
-  ])('%s is a 404', (path) =>
-    expectRawError(request(`POST ${path} HTTP/1.1`, auth, json, 'Content-Length: 0'), 404),
+  test.each([...['/api/v1/./tokenize', '/api/v1/x/../tokenize', '/constructor', '/metrics']])(
+    '%s is a 404',
+    (path) =>
+      expectRawError(request(`POST ${path} HTTP/1.1`, auth, json, 'Content-Length: 0'), 404),
   );
 });
 
@@ -273,19 +274,6 @@ describe('A41: Expect', () => {
     expect(await rawExchange(service, head + GOOD)).toMatch(expected);
   });
   test('anything else is a 417', () => expectRawError(health('Expect: foo'), 417));
-});
-
-test('A42: pipelined requests are answered in order, each with an id of its own', async () => {
-  const bytes = ['x', 'y', 'z'].map((value) => {
-    const body = JSON.stringify({ data: { [value]: value } });
-    return post(json, auth, `Content-Length: ${body.length}`) + body;
-  });
-  const answers = parseAnswers(await rawExchange(service, bytes.join('')));
-  const bodies = answers.map(({ text }) => JSON.parse(text));
-  expect(bodies.map(({ data }) => Object.keys(data)[0])).toEqual(['x', 'y', 'z']);
-  const ids = bodies.map(({ request_id: id }) => id);
-  expect(ids).toEqual(answers.map(({ headers }) => headers.get('x-request-id')));
-  expect(new Set(ids).size).toBe(3);
 });
 
 test('A46: /health needs no key and has four fields; /health/live is there', async () => {

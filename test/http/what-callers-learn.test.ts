@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { METHODS } from '../../src/public/routes.ts';
+import { METHODS } from '../../src/public/schema.ts';
 import { ADMIN_TOKEN, admin } from '../support/admin.ts';
 import { send } from '../support/http.ts';
 import { startWithOps } from '../support/ops.ts';

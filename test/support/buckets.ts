@@ -2,12 +2,12 @@ import { type Bucket, type Grant, NO_OUTCOME, type Outcome } from '../../src/lim
 
 /** A bucket with one second of requests, as for tokenize and detokenize. */
 export function requestBucket(name: string, rate: number): Bucket {
-  return { name, rate, burstS: 1 };
+  return { name, rate, burstS: 1, isBudget: false };
 }
 
 /** A bucket with one minute of unknown tokens. */
 export function budgetBucket(name: string, rate: number): Bucket {
-  return { name, rate, burstS: 60 };
+  return { name, rate, burstS: 60, isBudget: true };
 }
 
 /** undefined: the bucket granted the request; otherwise the seconds until a retry. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { isApiKey, newApiKey, randomHex } from '../../src/crypto/api-key.ts';
+import { isApiKey, newApiKey } from '../../src/crypto/api-key.ts';
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
@@ -21,23 +21,6 @@ test('an API key is stk_, 28 random base62 digits, and the CRC-32 of what is bef
     expect(isApiKey(apiKey)).toBe(true);
     const check = [...apiKey.slice(-6)].reduce((sum, c) => sum * 62 + BASE62.indexOf(c), 0);
     expect(check).toBe(crc32(apiKey.slice(0, -6)));
-  }
-});
-
-test('at least 160 random bits: every base62 digit is equally likely in each of 28 places', () => {
-  expect(28 * Math.log2(62)).toBeGreaterThan(160);
-  const keys = Array.from({ length: 20_000 }, newApiKey);
-  expect(new Set(keys).size).toBe(keys.length);
-  const counts = new Map<string, number>();
-  for (let place = 4; place < 32; place++) {
-    const digits = keys.map((apiKey) => apiKey.charAt(place));
-    expect(new Set(digits).size).toBe(62);
-    for (const digit of digits) counts.set(digit, (counts.get(digit) ?? 0) + 1);
-  }
-  // Eight standard deviations: once in 10^13 runs. Bytes modulo 62 without rejection are twenty off.
-  const expected = (keys.length * 28) / 62;
-  for (const n of counts.values()) {
-    expect(Math.abs(n - expected)).toBeLessThan(8 * Math.sqrt(expected));
   }
 });
 
@@ -72,10 +55,4 @@ test('no other string is an API key', () => {
     }),
     { numRuns: 1_000 },
   );
-});
-
-test('random hex has two digits a byte and does not repeat', () => {
-  const names = Array.from({ length: 1_000 }, () => randomHex(12));
-  expect(names.every((name) => /^[0-9a-f]{24}$/.test(name))).toBe(true);
-  expect(new Set(names).size).toBe(1_000);
 });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { correlationOf } from '../../src/public/correlation.ts';
+import { correlationOf } from '../../src/public/tracing.ts';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const SPAN = 'b7ad6b7169203331';
@@ -15,23 +15,15 @@ describe('traceparent', () => {
   );
   test.each([...flags, later])('%s is taken', (header) => expect(traced(header)).toEqual(IDS));
 
+  const part = `${TRACE}-${SPAN}-01`;
   test.each([
-    ['another length', `00-${TRACE}-${SPAN}-01-`],
-    ['a field more in version 00', `00-${TRACE}-${SPAN}-01-00`],
-    ['no hyphen after the flags of a later version', `cc-${TRACE}-${SPAN}-01.what`],
-    ['version ff', `ff-${TRACE}-${SPAN}-01`],
-    ['a trace of zeros', `00-${'0'.repeat(32)}-${SPAN}-01`],
-    ['a span of zeros', `00-${TRACE}-${'0'.repeat(16)}-01`],
-    ['capitals', `00-${TRACE.toUpperCase()}-${SPAN}-01`],
-    ['spaces', ` 00-${TRACE}-${SPAN}-01`],
-    ['no flags', `00-${TRACE}-${SPAN}`],
-    ['flags of one digit', `00-${TRACE}-${SPAN}-1`],
-    ['two headers', `00-${TRACE}-${SPAN}-01, 00-${TRACE}-${SPAN}-01`],
-    ['two headers of a later version', `01-${TRACE}-${SPAN}-01, 01-${TRACE}-${SPAN}-01`],
-    ['no end', `01-${TRACE}-${SPAN}-01-${'x'.repeat(300)}`],
-    ['a line end', `00-${TRACE}-${SPAN}-01\n`],
-    ['nothing', ''],
-  ])('with %s is ignored', (_, header) => expect(traced(header)).toEqual({}));
+    ...[`00-${part}-`, `00-${part}-00`, `cc-${part}.what`, `ff-${part}`, ` 00-${part}`, ''],
+    ...[`00-${'0'.repeat(32)}-${SPAN}-01`, `00-${TRACE}-${'0'.repeat(16)}-01`],
+    ...[`00-${TRACE.toUpperCase()}-${SPAN}-01`, `00-${TRACE}-${SPAN}`, `00-${TRACE}-${SPAN}-1`],
+    // A header that was sent twice, and one without an end.
+    ...[`00-${part}, 00-${part}`, `01-${part}, 01-${part}`, `01-${part}-${'x'.repeat(300)}`],
+    `00-${part}\n`,
+  ])('%j is ignored', (header) => expect(traced(header)).toEqual({}));
 });
 
 describe('X-Request-Id', () => {
@@ -40,19 +32,7 @@ describe('X-Request-Id', () => {
   );
 
   test.each([
-    ...[
-      '',
-      'x'.repeat(129),
-      'a b',
-      'a, b',
-      'a"b',
-      'a\\b',
-      'ü',
-      'a\n',
-      'a/b',
-      '{}',
-      'ann@example.com',
-    ],
+    ...['', 'x'.repeat(129), 'a b', 'a, b', 'a"b', 'a\\b', 'ü', 'a\n', 'a/b', '{}', 'a@b.c'],
     ...['stk_0123456789ABCDEFGHIJKLMNOPQR1KnaxG', 'x-stk_0', 'abcdefghij_tok'],
   ])('%j is ignored', (id) => expect(named(id)).toEqual({}));
 
@@ -64,9 +44,4 @@ describe('X-Request-Id', () => {
       }),
     );
   });
-});
-
-test('the ids of both headers come together', () => {
-  const headers = { traceparent: `00-${TRACE}-${SPAN}-01`, 'x-request-id': 'order-7' };
-  expect(correlationOf(headers, 'tok')).toEqual({ ...IDS, caller_request_id: 'order-7' });
 });

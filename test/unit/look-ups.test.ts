@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from 'vitest';
 import { type Buckets, type Grant, MemoryBuckets, NO_OUTCOME } from '../../src/limits/buckets.ts';
-import { LookUps } from '../../src/limits/look-ups.ts';
+import { LookUps } from '../../src/limits/client-limits.ts';
 import { budgetBucket, request } from '../support/buckets.ts';
 
 /** A budget of six. */

@@ -38,11 +38,6 @@ class Simulation {
     this.#queue.push(this.#nowMs);
   }
 
-  /** A server that answers nothing for so long. */
-  stall(durationMs: number): void {
-    this.#freeAtMs = Math.max(this.#freeAtMs, this.#nowMs) + durationMs;
-  }
-
   forget(): void {
     this.longestMs = 0;
     this.answered = 0;
@@ -92,17 +87,6 @@ describe('nothing is refused', () => {
     simulation.run(1_000, MIN_CALLS / 1_001);
     expect(simulation.refused).toBe(0);
   });
-});
-
-test('a server that stalls gets no more than it has, and all again when it goes on', () => {
-  const simulation = new Simulation(0.1).run(1_000, 5);
-  simulation.forget();
-  simulation.stall(3_000);
-  simulation.run(2_900, 5);
-  expect(simulation.refused).toBeGreaterThan(0.9 * 2_900 * 5);
-  simulation.run(1_000, 5).forget();
-  simulation.run(1_000, 5);
-  expect(simulation.refused).toBe(0);
 });
 
 test('a server that becomes slower or faster is noticed', () => {

@@ -33,7 +33,7 @@ afterEach(() => {
 type Ask = (bucket: Bucket, count: number, outcome?: Outcome) => Promise<Grant>;
 
 function open(ask: Ask, states: boolean[] = []): SharedBuckets {
-  const remote = { take: ask, charge: ask, failure: undefined, close() {} };
+  const remote = { charge: ask, failure: undefined, close() {} };
   const buckets = new SharedBuckets(remote, (isShared) => states.push(isShared));
   opened.push(buckets);
   return buckets;
@@ -66,7 +66,8 @@ function setUp({ answersProbes = true } = {}) {
 
 /** How each of so many requests is refused; undefined: it goes on. */
 function takes(buckets: SharedBuckets, count: number, rate = 100, name = 'a') {
-  const take = async () => refusalOf(await buckets.take(requestBucket(name, rate)));
+  const take = async () =>
+    refusalOf(await buckets.charge(requestBucket(name, rate), 1, NO_OUTCOME));
   return Promise.all(Array.from({ length: count }, take));
 }
 
@@ -75,16 +76,6 @@ async function turns(): Promise<void> {
 }
 
 describe('batching', () => {
-  test('what is asked for in one turn is one call, and the first ones go on', async () => {
-    const { buckets, calls, call } = setUp();
-    const results = takes(buckets, 5);
-    const { bucket, count, answer } = await call(0);
-    expect([bucket, count]).toEqual([requestBucket('a', 100), 5]);
-    answer(3, 7);
-    expect(await results).toEqual([undefined, undefined, undefined, 7, 7]);
-    expect(calls).toHaveLength(1);
-  });
-
   test('what comes while a call is under way shares the next one', async () => {
     const { buckets, calls, call } = setUp();
     const first = takes(buckets, 2);
@@ -165,7 +156,7 @@ describe('a budget of unknown tokens', () => {
     expect(buckets.charge(bucket, 1, NO_OUTCOME)).toEqual(refused);
     const other = buckets.charge(budgetBucket('b:unknown', 1), 1, NO_OUTCOME);
     expect(other).toEqual({ granted: 1, left: 59, retryAfterS: 0 });
-    expect(await call(1, probes)).toMatchObject({ bucket, outcome: NO_OUTCOME });
+    expect(await call(1, probes)).toMatchObject({ bucket, count: 0 });
   });
 });
 
@@ -180,31 +171,16 @@ describe('buckets that are away', () => {
       [undefined, undefined],
       [undefined, 1],
     ]);
-    expect(buckets.take(requestBucket('a', 3))).toMatchObject({ granted: 0, retryAfterS: 1 });
+    expect(buckets.charge(requestBucket('a', 3), 1, NO_OUTCOME)).toMatchObject({
+      granted: 0,
+      retryAfterS: 1,
+    });
     // As those of one process.
     const alone = new MemoryBuckets(() => 0);
     const other = requestBucket('b', 50);
-    for (let i = 0; i < 50; i++) expect(buckets.take(other)).toEqual(alone.take(other));
+    for (let i = 0; i < 50; i++)
+      expect(buckets.charge(other, 1, NO_OUTCOME)).toEqual(alone.charge(other, 1));
     expect(calls).toHaveLength(1);
-    expect(states).toEqual([false]);
-  });
-
-  test('that do not answer are not waited for', async () => {
-    const { buckets, states, call } = setUp({ answersProbes: false });
-    const results = takes(buckets, 2, 1);
-    const late = await call(0);
-    expect(await results).toEqual([undefined, 1]);
-    late.answer(0, 9);
-    expect(buckets.take(requestBucket('b', 1))).toMatchObject({ granted: 1 });
-    expect(states).toEqual([false]);
-  });
-
-  test('that throw at once are as those that reject', async () => {
-    const states: boolean[] = [];
-    const buckets = open(() => {
-      throw new Error('away');
-    }, states);
-    expect(await takes(buckets, 2, 1)).toEqual([undefined, 1]);
     expect(states).toEqual([false]);
   });
 
@@ -225,13 +201,6 @@ describe('buckets that are away', () => {
     expect(await results).toEqual([4]);
     expect(calls).toHaveLength(2);
     expect((await call(3, probes)).bucket.name).not.toBe('a');
-  });
-
-  test('are known to be so without any request', async () => {
-    const { states, probes, call } = setUp({ answersProbes: false });
-    (await call(0, probes)).fail();
-    await until(() => states.length === 1, 'the first state');
-    expect(states).toEqual([false]);
   });
 });
 

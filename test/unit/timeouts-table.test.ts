@@ -18,7 +18,7 @@ function constant(path: string, name: string): number {
 }
 
 const file = (path: string) => (name: string) => constant(path, name);
-const listener = file('public/transport/listener.ts');
+const listener = file('public/transport/connections.ts');
 const ops = file('ops/server.ts');
 const sharedByAll = file('timeouts.ts');
 const follower = file('vault/keyring-follower.ts');

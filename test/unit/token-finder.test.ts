@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { TextOffsets } from '../../src/public/body/text-values.ts';
+import { TextOffsets } from '../../src/public/body/texts.ts';
 import { heldFrom, TokenFinder, type TokenPlace } from '../../src/public/body/token-finder.ts';
 import { kindOf } from '../../src/shape/kind.ts';
 import { kindSettings } from '../support/kinds.ts';
@@ -49,10 +49,6 @@ describe('tokens in running text', () => {
     const ofLength = (length: number) => tokensIn(`${'1'.repeat(length)}_tok`);
     expect(ofLength(255)).toEqual([[`${'1'.repeat(255)}_tok`]]);
     expect(ofLength(256)).toEqual([]);
-  });
-
-  test('two next to each other are two', () => {
-    expect(tokensIn(`${token}${token} and ${token}`)).toEqual([[token], [token], [token]]);
   });
 
   test.each(['', 'no token', '_tok', ' _tok', 'abcdefghij_to', 'abcdefghij-tok'])(

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { jsonParts } from '../../src/public/body/data.ts';
+import { aroundBlanks } from '../../src/public/body/data.ts';
 import {
   jsonBytes,
   largeResponse,
@@ -48,16 +48,17 @@ test('an answer in pieces is the answer as a whole, as long as was said, and eac
   await fc.assert(
     fc.asyncProperty(fc.dictionary(fc.string(), data), async (json) => {
       const strings: string[] = [];
-      JSON.stringify(json, (_, inner) => {
-        if (typeof inner === 'string') strings.push(inner);
-        return inner;
+      const blank = JSON.stringify(json, (_, inner) => {
+        if (typeof inner !== 'string') return inner;
+        strings.push(inner);
+        return '';
       });
       const list = [',"list":', '[]'];
       let judged = 0;
       const answer = largeResponse(
         {
-          ...{ before: '{"data":', list, after: ',"é":1}' },
-          data: (write) => jsonParts(json, write),
+          ...{ before: '{"data":', values: strings, list, after: ',"é":1}' },
+          around: () => aroundBlanks(blank),
         },
         jsonBytes(strings) + list.join('').length,
         async () => void judged++,
@@ -73,7 +74,7 @@ test('an answer in pieces is the answer as a whole, as long as was said, and eac
 });
 
 test('many large answers take turns: one piece in a turn of the event loop, whoever reads', async () => {
-  const data = { list: Array.from({ length: 100 }, (_, i) => `${i}`.padEnd(10_000, 'x')) };
+  const values = Array.from({ length: 100 }, (_, i) => `${i}`.padEnd(10_000, 'x'));
   let takenInTurn = 0;
   let most = 0;
   let isOver = false;
@@ -90,10 +91,10 @@ test('many large answers take turns: one piece in a turn of the event loop, whoe
       const onTaken = () => void (taken++ > 0 && takenInTurn++);
       const { body } = largeResponse(
         {
-          ...{ before: '', list: [], after: '' },
-          data: (write) => jsonParts(data, write),
+          ...{ before: '', values, list: [], after: '' },
+          around: () => aroundBlanks(JSON.stringify(values.map(() => ''))),
         },
-        jsonBytes(data.list),
+        jsonBytes(values),
         async () => {},
         onTaken,
       );
@@ -101,6 +102,6 @@ test('many large answers take turns: one piece in a turn of the event loop, whoe
     }),
   );
   isOver = true;
-  expect(new Set(lengths)).toEqual(new Set([JSON.stringify(data).length]));
+  expect(new Set(lengths)).toEqual(new Set([JSON.stringify(values).length]));
   expect(most).toBe(1);
 });

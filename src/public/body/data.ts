@@ -16,52 +16,39 @@ import {
 /** A parsed JSON object. In it, `__proto__` is an own property like any other. */
 export type JsonObject = Record<string, unknown>;
 
-/** A request body, and its `data`. */
-export interface ParsedBody<Data> {
-  readonly text: string;
-  readonly data: Data;
-}
-
-/** A body that may be parsed: its parts are counted. */
-export interface CheckedText {
-  readonly text: string;
-  readonly names: number;
-}
-
 /** More bytes are counted and parsed in a turn each. To parse 1 MiB can take 30 ms. */
 export const MAX_TURN_BYTES = 262_144;
+/** A body that may be parsed: its parts are counted. */
+type CheckedText = ReturnType<typeof checkedText>;
 const WITH_DATA = 'a JSON object with "data"';
 
-/** Parses a request body. @throws CallerError invalid_type */
-export function parseBody(body: Buffer): ParsedBody<JsonObject> {
-  return parseData(checkedText(body), false) as ParsedBody<JsonObject>;
+/** The `data` of a request body. @throws CallerError invalid_type */
+export function parseBody(body: Buffer): JsonObject {
+  return parseData(checkedText(body), false) as JsonObject;
 }
 
 /**
+ * The `data` of a request body.
  * @param takesList `data` may be a list of objects, too
  * @throws CallerError invalid_type
  */
-export function parseData(
-  checked: CheckedText,
-  takesList: boolean,
-): ParsedBody<JsonObject | JsonObject[]> {
-  const { text } = checked;
+export function parseData(checked: CheckedText, takesList: boolean): JsonObject | JsonObject[] {
   const json = parseObject(checked, WITH_DATA);
   if (!Object.hasOwn(json, 'data')) throw invalid('data: is missing');
   const { data } = json;
-  if (isObject(data)) return { text, data };
+  if (isObject(data)) return data;
   if (!takesList) throw invalid('data: must be a JSON object');
   if (!Array.isArray(data)) throw invalid('data: must be a JSON object, or a list of objects');
   const wrong = data.findIndex((record) => !isObject(record));
   if (wrong !== -1) throw problem(['data', wrong], 'must be a JSON object: a record');
-  return { text, data };
+  return data;
 }
 
 /**
  * @param what the object in the body, in words
  * @throws CallerError invalid_type
  */
-export function checkedText(body: Buffer, what = WITH_DATA): CheckedText {
+export function checkedText(body: Buffer, what = WITH_DATA) {
   if (body.length === 0) throw invalid(`body: must be ${what}, not empty`);
   // Decoding would silently replace malformed bytes.
   if (!isUtf8(body)) throw invalid('body: must be valid UTF-8');
@@ -78,7 +65,13 @@ export function checkedText(body: Buffer, what = WITH_DATA): CheckedText {
  * @throws CallerError invalid_type
  */
 export function parseObject({ text, names }: CheckedText, what: string): JsonObject {
-  const json = parse(text);
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    // The message of JSON.parse would quote the body.
+    throw invalid('body: must be valid JSON');
+  }
   if (!isObject(json)) throw invalid(`body: must be ${what}`);
   if (names !== countNames(json)) {
     throw invalid('body: an object has the same field name twice; each name may occur once');
@@ -131,15 +124,6 @@ export function invalid(message: string): CallerError {
 
 export function isObject(json: unknown): json is JsonObject {
   return typeof json === 'object' && json !== null && !Array.isArray(json);
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    // The message of JSON.parse would quote the body.
-    throw invalid('body: must be valid JSON');
-  }
 }
 
 /**
@@ -204,25 +188,10 @@ export function replaceFields(
   });
 }
 
-/** Yields the JSON of `data` in small parts. */
-export function* jsonParts(
-  json: unknown,
-  write: (value: string | null) => string,
-): Generator<string> {
-  if (Array.isArray(json)) {
-    for (const [i, inner] of json.entries()) {
-      yield i === 0 ? '[' : ',';
-      yield* jsonParts(inner, write);
-    }
-    yield json.length === 0 ? '[]' : ']';
-  } else if (isObject(json)) {
-    const members = Object.entries(json);
-    for (const [i, [name, inner]] of members.entries()) {
-      yield `${i === 0 ? '{' : ','}${JSON.stringify(name)}:`;
-      yield* jsonParts(inner, write);
-    }
-    yield members.length === 0 ? '{}' : '}';
-  } else yield write(json as string | null);
+/** The parts of a JSON text before, between and after its strings, all of which are blank. */
+export function aroundBlanks(json: string): string[] {
+  // Two quotes in a row are a blank string. At the end of a name, a colon follows them.
+  return json.split(/(?<=")(?="(?!:))/);
 }
 
 function collect(
@@ -248,7 +217,7 @@ function collect(
     } else if (isObject(child) || Array.isArray(child)) {
       collect(child, new Step(within, name), strings, maxFields);
     } else {
-      throw problem([...within, name], `must be a string, not ${typeName(child)}${remedy(child)}`);
+      throw noString([...within, name], child);
     }
   }
 }
@@ -279,12 +248,11 @@ export function tooManyValues(most: number): CallerError {
   return problem(['data'], `has more than ${most} values; send them in several requests`);
 }
 
-function typeName(json: unknown): string {
-  return json === null ? 'null' : `a ${typeof json}`;
-}
-
-function remedy(json: unknown): string {
-  return typeof json === 'number' ? '; send it in quotes, JSON numbers lose digits' : '';
+/** Called with what is neither a string nor an object or list. */
+function noString(path: Path, json: unknown): CallerError {
+  const remedy = typeof json === 'number' ? '; send it in quotes, JSON numbers lose digits' : '';
+  const type = json === null ? 'null' : `a ${typeof json}`;
+  return problem(path, `must be a string, not ${type}${remedy}`);
 }
 
 export function problem(path: Path, reason: string): CallerError {

@@ -9,12 +9,12 @@ import { checkPrecondition } from '../guards.ts';
 import { judgedRules } from '../rights.ts';
 import { type BodyPlace, BodyWalk } from './body-walk.ts';
 import {
+  aroundBlanks,
   checkedText,
   collectFields,
   type Field,
   invalid,
   type JsonObject,
-  jsonParts,
   MAX_TURN_BYTES,
   parseData,
   replaceFields,
@@ -57,11 +57,8 @@ export interface RequestData extends RequestValues {
   narrow?<T>(ask: Ask<T>): Promise<Narrowed<T | undefined> | undefined>;
   /** The bytes of `pathOf` in a JSON string. Cheap: the path itself is not made. */
   pathBytes(index: number): number;
-  /** `json` in parts, with each replacement as `write` gives it. */
-  parts(
-    replacements: readonly Replacement[],
-    write: (replacement: Replacement) => string,
-  ): Iterable<string>;
+  /** What `json` has before, between and after the values, which are strings: their quotes, too. */
+  around(): Iterable<string>;
 }
 
 /** Looks texts up; undefined: nothing more may be looked up. */
@@ -90,22 +87,26 @@ export async function dataOf(exchange: Exchange, body: Buffer): Promise<RequestD
   const isLarge = body.length > MAX_TURN_BYTES;
   const checked = checkedText(body);
   if (isLarge) await nextTurn();
-  const { text, data } = parseData(checked, rules.tree !== undefined);
+  const data = parseData(checked, rules.tree !== undefined);
   if (isLarge) await nextTurn();
   if (rules.tree === undefined || isListOfValues(data, rules.tree)) {
     const { fields, isReordered } = collectFields(data as JsonObject, valuesLimit);
     exchange.reserveFields(fields.length);
     if (!isReordered) return new PlainData(viewer, data as JsonObject, fields);
     exchange.reserve(body.length);
-    return new RecordData(viewer, text, new BodyWalk(text, ALL_STRINGS, KEPT_ORDER));
+    return new RecordData(
+      viewer,
+      checked.text,
+      new BodyWalk(checked.text, ALL_STRINGS, KEPT_ORDER),
+    );
   }
   exchange.reserve(body.length);
-  const walk = new BodyWalk(text, rules, {
+  const walk = new BodyWalk(checked.text, rules, {
     maxPlaces: valuesLimit,
     onUnnamed: (node, name) => warnOfNear(exchange, rules, node, name),
   });
   exchange.reserveFields(walk.places.length);
-  return new RecordData(viewer, text, walk);
+  return new RecordData(viewer, checked.text, walk);
 }
 
 /** The log names no field of a request, except one that a field of the policy nearly names. */
@@ -236,12 +237,8 @@ class PlainData extends RequestValues implements RequestData {
     return JSON.stringify(this.#data);
   }
 
-  parts(
-    replacements: readonly Replacement[],
-    write: (replacement: Replacement) => string,
-  ): Iterable<string> {
-    replaceFields(this.#fields, replacements);
-    return jsonParts(this.#data, write);
+  around(): Iterable<string> {
+    return aroundBlanks(this.json(this.texts.map(() => '')));
   }
 
   #stepTo(index: number): Step {
@@ -275,7 +272,7 @@ class RecordData extends RequestValues implements RequestData {
   }
 
   json(replacements: readonly Replacement[]): string {
-    // As `parts`, but a generator costs as much as the rest.
+    // As `around`, but a generator costs as much as the rest.
     const { places, start, end } = this.#walk;
     let json = '';
     let from = start;
@@ -287,16 +284,12 @@ class RecordData extends RequestValues implements RequestData {
     return json + this.#text.slice(from, end);
   }
 
-  *parts(
-    replacements: readonly Replacement[],
-    write: (replacement: Replacement) => string,
-  ): Generator<string> {
+  *around(): Generator<string> {
     const { places, start, end } = this.#walk;
     let from = start;
-    for (const [i, place] of places.entries()) {
-      yield this.#text.slice(from, place.start);
-      yield write(replacements[i]!);
-      from = place.end;
+    for (const place of places) {
+      yield this.#text.slice(from, place.start + 1);
+      from = place.end - 1;
     }
     yield this.#text.slice(from, end);
   }

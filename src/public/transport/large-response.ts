@@ -5,7 +5,6 @@ export const MAX_WHOLE_BYTES = 2_097_152;
 const PIECE_BYTES = 65_536;
 /** One UTF-16 unit takes at most 6 bytes: `\u0000`. */
 const MAX_UNIT_BYTES = 6;
-const QUOTES = '""';
 /** ASCII that JSON does not escape. */
 const PLAIN = /^[ !#-[\]-~]*$/;
 /** Longer values are measured once each, because all fields may have the same token. */
@@ -33,38 +32,50 @@ export function jsonBytes(values: readonly string[]): number {
 
 function measure(value: string): number {
   if (PLAIN.test(value)) return value.length;
-  return Buffer.byteLength(JSON.stringify(value)) - QUOTES.length;
+  return Buffer.byteLength(inQuotes(value));
 }
 
-/** The texts of an answer, one after the other. */
-export interface ResponseParts {
+/** The texts of a response, one after the other. */
+interface ResponseParts {
   readonly before: string;
-  /** `data`, with the values as `write` gives them. */
-  readonly data: (write: (value: string | null) => string) => Iterable<string>;
+  /** What `data` has around the values. */
+  readonly around: () => Iterable<string>;
+  readonly values: readonly string[];
   readonly list: Iterable<string>;
   readonly after: string;
 }
 
 /**
- * Streams a large answer, which is never in memory as a whole.
- * @param knownBytes `jsonBytes` of the values in `data`, and the bytes of `list`
+ * Streams a large response, which is never in memory as a whole.
+ * @param knownBytes `jsonBytes` of the values, and the bytes of `list`
  * @param beforeEach called before each piece
  * @param onTaken called whenever the reader has taken a piece
  */
 export function largeResponse(
-  { before, data, list, after }: ResponseParts,
+  parts: ResponseParts,
   knownBytes: number,
   beforeEach: () => Promise<void>,
   onTaken: () => void,
 ): { readonly body: Readable; readonly bytes: number } {
-  let bytes = Buffer.byteLength(before + after) + knownBytes;
-  for (const text of data(() => QUOTES)) bytes += Buffer.byteLength(text);
-  const parts = inOrder([before], data(JSON.stringify), list, [after]);
-  return { body: Readable.from(pieces(parts, beforeEach, onTaken)), bytes };
+  let bytes = Buffer.byteLength(parts.before + parts.after) + knownBytes;
+  for (const text of parts.around()) bytes += Buffer.byteLength(text);
+  return { body: Readable.from(pieces(inOrder(parts), beforeEach, onTaken)), bytes };
 }
 
-function* inOrder(...all: Iterable<string>[]): Generator<string> {
-  for (const one of all) yield* one;
+function* inOrder({ before, around, values, list, after }: ResponseParts): Generator<string> {
+  yield before;
+  let i = 0;
+  for (const text of around()) {
+    yield text;
+    if (i < values.length) yield inQuotes(values[i++]!);
+  }
+  yield* list;
+  yield after;
+}
+
+/** A text as JSON, without the quotes. */
+export function inQuotes(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
 }
 
 async function* pieces(

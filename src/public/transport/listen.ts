@@ -4,33 +4,32 @@ import { OperatorError } from '../../errors.ts';
 
 /**
  * Opens a listener.
+ * @param address `reusePort` (of Node 22.12): the port is shared with other nodes
  * @param setting the setting of the port: PORT or OPS_PORT
- * @param isShared whether `start` shares the port with other nodes
  * @returns the URL of the listener
  * @throws OperatorError that names the setting
  */
 export async function listen(
   server: Server,
-  host: string,
-  port: number,
+  address: { readonly host: string; readonly port: number; readonly reusePort?: boolean },
   setting: string,
-  start: () => unknown = () => server.listen(port, host),
   scheme: 'http' | 'https' = 'http',
-  isShared = false,
 ): Promise<string> {
+  const { host, port, reusePort = false } = address;
   await new Promise<void>((resolve, reject) => {
     const fail = (error: NodeJS.ErrnoException) =>
       reject(
         new OperatorError(
-          `Cannot listen on ${host}:${port} (${error.code}). ${remedy(error.code, setting, isShared)}`,
+          `Cannot listen on ${host}:${port} (${error.code}). ${remedy(error.code, setting, reusePort)}`,
         ),
       );
     server.once('listening', resolve);
     server.once('error', fail);
-    Promise.resolve(start()).catch(fail);
+    server.listen(address);
   });
-  const { address, family, port: bound } = server.address() as AddressInfo;
-  return `${scheme}://${family === 'IPv6' ? `[${address}]` : address}:${bound}`;
+  const bound = server.address() as AddressInfo;
+  const name = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
+  return `${scheme}://${name}:${bound.port}`;
 }
 
 function remedy(code: string | undefined, setting: string, isShared: boolean): string {

@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { CALLER_ERRORS } from '../../errors.ts';
-import type { ServerContext } from '../context.ts';
+import type { ServerContext } from '../exchange.ts';
 import { isWellFormed } from '../guards.ts';
-import { METHODS, routeOf } from '../routes.ts';
-import { JSON_HEADERS, LINE_END } from '../schema.ts';
+import { JSON_HEADERS, LINE_END, METHODS, routeOf } from '../schema.ts';
 
 const RETRY_AFTER_S = 1;
 const { status, message } = CALLER_ERRORS.overloaded;
