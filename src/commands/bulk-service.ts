@@ -18,7 +18,8 @@ import {
 } from '#client';
 import type { ServiceSettings } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
-import { readDocument } from './policy-document.ts';
+import { MAX_DOCUMENT_BYTES } from '../policy/format.ts';
+import { readText } from './text-file.ts';
 
 /** The service is shown as silent after this time without any answer. */
 const SILENCE_MS = 5_000;
@@ -178,7 +179,7 @@ export class BulkService {
 }
 
 async function checkDocument(file: string, version: number, tag: string): Promise<void> {
-  const document = await readDocument(file);
+  const document = await readText(file, MAX_DOCUMENT_BYTES);
   const { tagOf } = await import('../policy/policy-follower.ts');
   if (tagOf(document) === tag) return;
   throw new OperatorError(

@@ -23,7 +23,7 @@ import {
   runRows,
 } from './bulk-options.ts';
 import { acting, command, type OutputOptions, printDone, withVault } from './command.ts';
-import { checkedManifest, checkPart, MANIFEST } from './export-manifest.ts';
+import { checkedManifest, checkPart, MANIFEST } from './export-parts.ts';
 import { Progress } from './progress.ts';
 import { followerOf } from './records.ts';
 

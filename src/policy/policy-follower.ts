@@ -30,8 +30,6 @@ export interface PolicySnapshot {
   readonly problem: unknown;
 }
 
-/** A request that uses an older policy could break the promise of 5 s. */
-export const POLICY_LEASE_MS = 5_000;
 /** An applied version becomes known after this time, plus one query. */
 const REFRESH_INTERVAL_MS = 2_000;
 const REFRESH_TIMEOUT_MS = 4_000;

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { InternalError } from '../errors.ts';
-import { leaseMs, VAULT_TIMEOUT_MS } from '../timeouts.ts';
+import { leaseMs, POLICY_LEASE_MS, VAULT_TIMEOUT_MS } from '../timeouts.ts';
 import type { Policy } from './policy.ts';
-import { POLICY_LEASE_MS, type PolicyFollower, UnreadablePolicy } from './policy-follower.ts';
+import { type PolicyFollower, UnreadablePolicy } from './policy-follower.ts';
 import { PolicyRules } from './rules.ts';
 
 /** Between reads of a database that refuses connections at once. */

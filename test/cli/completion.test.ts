@@ -149,7 +149,8 @@ describe.runIf(isThere('fish'))('fish', () => {
     expect(await offered('standin help keyr')).toEqual(['keyring']);
     for (const wanted of ['forget --file', 'license verify'])
       expect(await offered(`standin ${wanted} som`)).toEqual(['some folder/']);
+    expect(await offered('standin forget --file=som')).toEqual(['--file=some folder/']);
     for (const none of ['client list', 'client create --name', 'nonsense'])
-      expect(await offered(`standin ${none} som`)).toEqual([]);
+      expect(await offered(`standin ${none} ./som`)).toEqual([]);
   });
 });

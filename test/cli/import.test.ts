@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { describe, expect, test } from 'vitest';
-import { POLICY_LEASE_MS } from '../../src/policy/policy-follower.ts';
+import { POLICY_LEASE_MS } from '../../src/timeouts.ts';
 import { type Commands, commandsOf, placeFor, withVault } from '../support/command.ts';
 import { pairsIn } from '../support/pairs.ts';
 import { naughtyStrings } from '../support/samples.ts';

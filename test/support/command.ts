@@ -1,7 +1,7 @@
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest';
-import { execute } from '../../src/commands/run.ts';
+import { execute } from '../../src/commands/program.ts';
 import { environmentOf } from './program.ts';
 import { type Ended, type Place, runCli, usualPlace } from './service.ts';
 

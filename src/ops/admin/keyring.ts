@@ -1,9 +1,9 @@
 import { kekSourceOf } from '../../kek/kek-source.ts';
 import * as schemas from '../../openapi/schemas.ts';
+import { IN_FORCE_S } from '../../timeouts.ts';
 import { keyStatus, rotateKey } from '../../vault/key-lifecycle.ts';
 import { checkMatch } from './etags.ts';
 import { type AdminOperation, changing, reading } from './operation.ts';
-import { IN_FORCE_S } from './policies.ts';
 
 export const KEY_SCHEMAS: Readonly<Record<string, schemas.Schema>> = {
   Key: schemas.object('A key of the vault.', {

@@ -3,8 +3,8 @@ import type { Client } from '../../client-settings.ts';
 import { operatorError } from '../../errors.ts';
 import { describePolicy, seenBy } from '../../policy/policies.ts';
 import { ELSEWHERE } from '../../policy/policy.ts';
-import { POLICY_LEASE_MS, type PolicyFollower } from '../../policy/policy-follower.ts';
-import { leaseMs } from '../../timeouts.ts';
+import type { PolicyFollower } from '../../policy/policy-follower.ts';
+import { leaseMs, POLICY_LEASE_MS } from '../../timeouts.ts';
 
 /** Names of kinds in a list of clients, for each right. */
 const MAX_NAMED = 6;
