@@ -22,8 +22,8 @@ import {
 } from '#bulk';
 import { lockPath } from '../embedded/lock.ts';
 import { OperatorError } from '../errors.ts';
-import { EXIT_INTERRUPTED, interruptible } from './command.ts';
-import type { Progress } from './progress.ts';
+import { EXIT_INTERRUPTED } from './command.ts';
+import { type Progress, watched } from './progress.ts';
 
 /** Options of commands that read a file of rows. */
 export interface FileOptions {
@@ -118,8 +118,6 @@ export function jobOptions(options: FileOptions) {
   };
 }
 
-const TICK_MS = 1_000;
-
 export interface RowsEnd extends RunEnd {
   readonly seconds: number;
 }
@@ -135,16 +133,10 @@ export async function runRows(
   progress: Progress,
   problemOf: (cause: Error, isResumable: boolean) => string | undefined,
 ): Promise<RowsEnd> {
-  const startedAtMs = performance.now();
-  const ticking = setInterval(() => progress.tick(), TICK_MS);
-  const end = await interruptible(async (stop) => runBulk(await jobFor(stop), stop))
-    .catch((error: Error) => ({ error, isResumable: false }))
-    .finally(() => {
-      clearInterval(ticking);
-      progress.end();
-    });
-  if ('rows' in end && end.error === undefined)
-    return { ...end, seconds: Math.round(performance.now() - startedAtMs) / 1000 };
+  const { result: end, seconds } = await watched(progress, async (stop) =>
+    runBulk(await jobFor(stop), stop).catch((error: Error) => ({ error, isResumable: false })),
+  );
+  if ('rows' in end && end.error === undefined) return { ...end, seconds };
   const { isResumable } = end;
   const error = end.error!;
   const again = isResumable

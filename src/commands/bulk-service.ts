@@ -24,19 +24,11 @@ import { readText } from './text-file.ts';
 /** The service is shown as silent after this time without any answer. */
 const SILENCE_MS = 5_000;
 
-interface BulkServiceOptions {
-  readonly operation: ReplaceJob['operation'];
-  readonly service: ServiceSettings;
-  /** For one request with all its attempts. */
-  readonly timeoutS: number;
-  /** Called when a new reason to wait may be there. */
-  readonly onWait: () => void;
-}
-
 /** The service as `standin tokenize FILE` uses it, and its failures in the words of the command. */
 export class BulkService {
   readonly #operation: ReplaceJob['operation'];
   readonly #url: string;
+  /** For one request with all its attempts. */
   readonly #timeoutS: number;
   readonly #standin: Standin<true>;
   /** The policy that all requests must be served by; undefined: any. */
@@ -47,7 +39,13 @@ export class BulkService {
   #reason: string | undefined;
   #answeredAtMs = 0;
 
-  constructor({ operation, service, timeoutS, onWait }: BulkServiceOptions) {
+  /** @param onWait called when a new reason to wait may be there */
+  constructor(
+    operation: ReplaceJob['operation'],
+    service: ServiceSettings,
+    timeoutS: number,
+    onWait: () => void,
+  ) {
     this.#operation = operation;
     this.#url = service.url;
     this.#timeoutS = timeoutS;
@@ -102,11 +100,16 @@ export class BulkService {
 
   readonly ask: Ask = async (values, signal, fields) => {
     try {
-      return await this.#waiting(() =>
-        this.#policy === undefined
-          ? this.#askValues(values, signal)
-          : this.#askRecords(values, signal, fields),
-      );
+      return await this.#waiting(async () => {
+        if (this.#policy === undefined)
+          return this.#standin[`${this.#operation}Values` as const](values, { signal });
+        // Each value is in a record of its own, at its path of the policy.
+        const records = values.map((value, i) => leastRecord(fields[i]!, value));
+        const done = await (this.#operation === 'tokenize'
+          ? this.#standin.tokenize(records, { signal })
+          : this.#standin.detokenize(records, { signal }));
+        return done.map((record, i) => valueIn(record, fields[i]!) as string);
+      });
     } catch (error) {
       if (error instanceof InvalidValueError) throw new RefusedValue(error.index, error.reason);
       if (error instanceof StandinError && error.code === 'payload_too_large')
@@ -114,25 +117,6 @@ export class BulkService {
       throw error;
     }
   };
-
-  #askValues(values: readonly string[], signal: AbortSignal): Promise<string[]> {
-    return this.#operation === 'tokenize'
-      ? this.#standin.tokenizeValues(values, { signal })
-      : this.#standin.detokenizeValues(values, { signal });
-  }
-
-  /** Each value is in a record of its own, at its path of the policy. */
-  async #askRecords(
-    values: readonly string[],
-    signal: AbortSignal,
-    fields: readonly string[],
-  ): Promise<string[]> {
-    const records = values.map((value, i) => leastRecord(fields[i]!, value));
-    const answer = await (this.#operation === 'tokenize'
-      ? this.#standin.tokenize(records, { signal })
-      : this.#standin.detokenize(records, { signal }));
-    return answer.map((record, i) => valueIn(record, fields[i]!) as string);
-  }
 
   async #waiting<T>(work: () => Promise<T>): Promise<T> {
     const request = { sinceMs: performance.now() };

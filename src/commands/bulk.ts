@@ -120,9 +120,7 @@ async function bulk(
   options: ReplaceOptions,
 ): Promise<void> {
   const progress: Progress = new Progress({ unit: 'value', waitsFor: () => service.waitsFor });
-  const onWait = () => progress.tick();
-  const { timeout: timeoutS } = options;
-  const service = new BulkService({ operation, service: settings, timeoutS, onWait });
+  const service = new BulkService(operation, settings, options.timeout, () => progress.tick());
   const isChecked = operation === 'tokenize' && !options.retokenize && !options.resume;
   let values = 0;
   const job: ReplaceJob = {
@@ -229,7 +227,7 @@ async function replaceOne(
   settings: ServiceSettings,
   { timeout: timeoutS, kind, json }: ReplaceOptions,
 ): Promise<void> {
-  const service = new BulkService({ operation, service: settings, timeoutS, onWait: () => {} });
+  const service = new BulkService(operation, settings, timeoutS, () => {});
   try {
     const field = kind === undefined ? '' : await fieldOf(service, kind);
     const [answer] = await service.ask([argument], new AbortController().signal, [field]);

@@ -20,7 +20,7 @@ import {
   withVault,
 } from './command.ts';
 import { Progress } from './progress.ts';
-import { addRate, followerOf, watched } from './records.ts';
+import { addRate, followerOf, watchedScan } from './records.ts';
 import { chunksOf, nameOf, readText } from './text-file.ts';
 
 interface ForgetOptions extends OutputOptions {
@@ -70,15 +70,7 @@ const BATCH = { tokens: 500, values: 100 } as const;
 /** Unknown lines whose numbers are kept; all are counted. */
 const MAX_UNKNOWN_LINES = 10_000;
 
-/** Tokens or values, which can be read several times. */
-interface Source {
-  readonly of: keyof typeof BATCH;
-  /** undefined: not known. */
-  readonly total: number | undefined;
-  readonly batches: (size: number) => AsyncIterable<readonly Line[]> | Iterable<readonly Line[]>;
-}
-
-type Work = (lines: readonly Line[], isDryRun: boolean) => Promise<ForgetResult>;
+type Named = keyof typeof BATCH;
 
 /**
  * Removes the values behind tokens, or behind every token of values. Prints no token and no value.
@@ -115,17 +107,14 @@ async function forgetIn(
   const tally = newTally('values');
   for await (const all of source.batches(Infinity)) {
     const scanned = (_: Vault, settings: ReadSettings) => work(all, dryRun, settings);
-    const { result } = await watched(vault, vaultOptions, options, scanned);
+    const { result } = await watchedScan(vault, vaultOptions, options, scanned);
     add(tally, all, result);
   }
   return report(vault, tally, options);
 }
 
-async function sourceOf(
-  of: Source['of'],
-  named: readonly string[],
-  file: string | undefined,
-): Promise<Source> {
+/** Tokens or values, which can be read several times. */
+async function sourceOf(of: Named, named: readonly string[], file: string | undefined) {
   if (of === 'tokens' && file !== undefined) {
     const batches = (size: number) => tokenLines(file, size);
     if (!isReadTwice(file)) return { of, total: undefined, batches };
@@ -143,7 +132,7 @@ async function sourceOf(
 
 /** What was found: how many of each state. */
 interface Tally extends Record<TokenState, number> {
-  readonly of: Source['of'];
+  readonly of: Named;
   /** The first ones. */
   readonly unknownLines: number[];
   isStopped: boolean;
@@ -151,15 +140,15 @@ interface Tally extends Record<TokenState, number> {
   readonly notSearched: Set<string>;
 }
 
-function newTally(of: Source['of']): Tally {
+function newTally(of: Named): Tally {
   const counts = { known: 0, forgotten: 0, unknown: 0 };
   return { of, ...counts, unknownLines: [], isStopped: false, notSearched: new Set() };
 }
 
 /** Works through all lines, a batch at a time, until `stop`. */
 async function inBatches(
-  { of, total, batches }: Source,
-  work: Work,
+  { of, total, batches }: Awaited<ReturnType<typeof sourceOf>>,
+  work: (lines: readonly Line[], isDryRun: boolean) => Promise<ForgetResult>,
   isDryRun: boolean,
   stop: AbortSignal,
 ): Promise<Tally> {
@@ -232,8 +221,8 @@ async function report(
   const lines = [
     `${what}; forgotten before ${count(forgotten)}; unknown ${count(unknown)}`,
     ...[...notSearched].map((place) => `Not searched: ${place}`),
-    ...(isStopped ? ['Stopped before the end. Run it again to go on.'] : []),
   ];
+  if (isStopped) lines.push('Stopped before the end. Run it again to go on.');
   const result = restate(tally, {
     ...{ is_dry_run: isDryRun, is_complete: !isStopped, [isDryRun ? 'known' : 'forgotten']: known },
     ...{ already_forgotten: forgotten, unknown, unknown_lines: unknownLines },
@@ -285,21 +274,16 @@ async function* lines(file: string): AsyncGenerator<string> {
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   for await (const chunk of chunksOf(file)) {
     const parts = (rest + decoder.decode(chunk, { stream: true })).split('\n');
+    const long = parts.findIndex((part) => part.length > MAX_LINE_CHARACTERS);
+    if (long >= 0)
+      throw new OperatorError(
+        `Line ${line + long + 1} of ${nameOf(file)} is longer than any token: the file must have one token a line. The lines before it are done; you can safely run the command again.`,
+      );
     rest = parts.pop()!;
-    for (const part of [...parts, rest]) {
-      line++;
-      if (part.length > MAX_LINE_CHARACTERS) throw noToken(file, line);
-    }
-    line--;
+    line += parts.length;
     yield* parts;
   }
   yield rest;
-}
-
-function noToken(file: string, line: number): OperatorError {
-  return new OperatorError(
-    `Line ${line} of ${nameOf(file)} is longer than any token: the file must have one token a line. The lines before it are done; you can safely run the command again.`,
-  );
 }
 
 /** A scan has all of them in memory. */
