@@ -44,7 +44,7 @@ export class BulkService {
     operation: ReplaceJob['operation'],
     service: ServiceSettings,
     timeoutS: number,
-    onWait: () => void,
+    onWait: () => void = () => {},
   ) {
     this.#operation = operation;
     this.#url = service.url;
@@ -53,7 +53,10 @@ export class BulkService {
       url: service.url,
       apiKey: service.api_key,
       policy: true,
-      fetch: (to, init) => fetch(to, this.#withPolicy(init)),
+      fetch: (to, init) => {
+        const match = this.#policy && { 'if-match': this.#policy.tag };
+        return fetch(to, { ...init, headers: { ...init.headers, ...match } });
+      },
       timeoutMs: timeoutS * 1000,
       onRetry: ({ error }) => {
         this.#reason = reasonToWait(error);
@@ -129,11 +132,6 @@ export class BulkService {
     } finally {
       this.#open.delete(request);
     }
-  }
-
-  #withPolicy<Init extends { readonly headers: Record<string, string> }>(init: Init): Init {
-    if (this.#policy === undefined) return init;
-    return { ...init, headers: { ...init.headers, 'if-match': this.#policy.tag } };
   }
 
   /** A failure with its remedy. The client's own message names options of the client. */

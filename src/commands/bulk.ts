@@ -227,7 +227,7 @@ async function replaceOne(
   settings: ServiceSettings,
   { timeout: timeoutS, kind, json }: ReplaceOptions,
 ): Promise<void> {
-  const service = new BulkService(operation, settings, timeoutS, () => {});
+  const service = new BulkService(operation, settings, timeoutS);
   try {
     const field = kind === undefined ? '' : await fieldOf(service, kind);
     const [answer] = await service.ask([argument], new AbortController().signal, [field]);

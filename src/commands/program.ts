@@ -12,12 +12,7 @@ import { addCompletion } from './completion.ts';
 
 type Add = (program: Command) => void;
 
-/** Groups of --help, by task. */
-const RUN = 'Run:';
-const CLIENTS = 'Clients and API keys:';
-const FILES = 'Values and files:';
-const STORED = 'Stored values:';
-const TROUBLE = 'Trouble:';
+/** A group of --help without a name of its own. */
 const MORE = 'More:';
 
 /**
@@ -25,22 +20,22 @@ const MORE = 'More:';
  * does not wait for the modules of the others.
  */
 const COMMANDS: Readonly<Record<string, readonly [group: string, load: () => Promise<Add>]>> = {
-  serve: [RUN, async () => addServe],
-  migrate: [RUN, async () => (await import('./node.ts')).addMigrate],
-  client: [CLIENTS, async () => (await import('./client.ts')).addClient],
-  'api-key': [CLIENTS, async () => (await import('./api-key.ts')).addApiKey],
+  serve: ['Run:', async () => addServe],
+  migrate: ['Run:', async () => (await import('./node.ts')).addMigrate],
+  client: ['Clients and API keys:', async () => (await import('./client.ts')).addClient],
+  'api-key': ['Clients and API keys:', async () => (await import('./client.ts')).addApiKey],
   policy: ['Kinds and rights:', async () => (await import('./policy.ts')).addPolicy],
-  tokenize: [FILES, async () => (await import('./bulk.ts')).addTokenize],
-  detokenize: [FILES, async () => (await import('./bulk.ts')).addDetokenize],
-  import: [STORED, async () => (await import('./import.ts')).addImport],
-  export: [STORED, async () => (await import('./export.ts')).addExport],
-  forget: [STORED, async () => (await import('./forget.ts')).addForget],
-  verify: [STORED, async () => (await import('./records.ts')).addVerify],
+  tokenize: ['Values and files:', async () => (await import('./bulk.ts')).addTokenize],
+  detokenize: ['Values and files:', async () => (await import('./bulk.ts')).addDetokenize],
+  import: ['Stored values:', async () => (await import('./import.ts')).addImport],
+  export: ['Stored values:', async () => (await import('./export.ts')).addExport],
+  forget: ['Stored values:', async () => (await import('./forget.ts')).addForget],
+  verify: ['Stored values:', async () => (await import('./records.ts')).addVerify],
   audit: ['Audit log:', async () => (await import('./audit.ts')).addAudit],
   keyring: ['Keys of the vault:', async () => (await import('./keyring.ts')).addKeyring],
-  doctor: [TROUBLE, async () => (await import('./node.ts')).addDoctor],
-  config: [TROUBLE, async () => (await import('./node.ts')).addConfig],
-  license: [TROUBLE, async () => (await import('./node.ts')).addLicense],
+  doctor: ['Trouble:', async () => (await import('./node.ts')).addDoctor],
+  config: ['Trouble:', async () => (await import('./node.ts')).addConfig],
+  license: ['Trouble:', async () => (await import('./node.ts')).addLicense],
   openapi: [MORE, async () => addOpenApi],
 };
 
