@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { type Ask, BulkError, isPolicy, RefusedValue, type ReplaceJob } from '#bulk';
 import { StandinError } from '#client';
 import { shownField } from '#paths';
@@ -17,7 +17,7 @@ import {
   runRows,
 } from './bulk-options.ts';
 import { BulkService } from './bulk-service.ts';
-import { addedUp, command, type OutputOptions } from './command.ts';
+import { addedUp, command, type OutputOptions, whole } from './command.ts';
 import { Progress } from './progress.ts';
 
 type Operation = ReplaceJob['operation'];
@@ -106,11 +106,7 @@ function contradiction(argument: string, options: ReplaceOptions): string | unde
   return contradictionOf(options);
 }
 
-function seconds(text: string): number {
-  if (!/^[1-9]\d{0,5}$/.test(text))
-    throw new InvalidArgumentError('It must be a whole number of seconds, 1 to 999999.');
-  return Number(text);
-}
+const seconds = whole('a whole number of seconds, 1 to 999999', 1, 999_999);
 
 /** @throws OperatorError */
 async function bulk(

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
-import type { Command } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { type Config, parseConfig, readEnvironment } from '../config/config.ts';
 import { errorOfChange, OperatorError } from '../errors.ts';
 import { painted, shown, shownLines } from '../terminal.ts';
@@ -50,6 +50,16 @@ export function refuseRepeated(made: Command): void {
     });
   }
   for (const inner of made.commands) refuseRepeated(inner);
+}
+
+/** Makes the parser of an option that takes a whole number. @param accepted what it may be, in words */
+export function whole(accepted: string, least: number, most = Infinity): (text: string) => number {
+  return (text) => {
+    const parsed = Number(text);
+    if (!/^\d+$/.test(text) || parsed < least || parsed > most)
+      throw new InvalidArgumentError(`It must be ${accepted}.`);
+    return parsed;
+  };
 }
 
 const UNITS_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };

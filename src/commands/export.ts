@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { BulkError } from '#bulk';
 import type { Config } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
@@ -9,7 +9,14 @@ import { count } from '../terminal.ts';
 import type { Vault } from '../vault/vault.ts';
 import { encrypterFor, recipientsOf } from './age-files.ts';
 import { audited } from './audited.ts';
-import { command, EXIT_INTERRUPTED, type OutputOptions, print, withVault } from './command.ts';
+import {
+  command,
+  EXIT_INTERRUPTED,
+  type OutputOptions,
+  print,
+  whole,
+  withVault,
+} from './command.ts';
 import { type ExportParts, openParts } from './export-parts.ts';
 import { rate, watchedScan } from './records.ts';
 
@@ -47,12 +54,7 @@ export function addExport(program: Command): void {
     });
 }
 
-function partSize(text: string): number {
-  const parsed = Number(text);
-  if (!Number.isInteger(parsed) || parsed < 1_000)
-    throw new InvalidArgumentError('It must be a whole number of pairs, 1000 or more.');
-  return parsed;
-}
+const partSize = whole('a whole number of pairs, 1000 or more', 1_000);
 
 function collected(text: string, before: readonly string[] = []): string[] {
   return [...before, text];

@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { OperatorError, StaleVersion } from '../errors.ts';
 import type { Mistake } from '../policy/document.ts';
 import { MAX_DOCUMENT_BYTES } from '../policy/format.ts';
@@ -20,6 +20,7 @@ import {
   printTable,
   requireYes,
   time,
+  whole,
   withVault,
 } from './command.ts';
 import type { Strings } from './policy-record.ts';
@@ -135,10 +136,7 @@ function addCheck(policy: Command): void {
     });
 }
 
-function version(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
-  return Number(text);
-}
+const version = whole('a whole number', 0, 999_999_999);
 
 /** Reads little more than a policy may have: the parser says that it is too much. */
 async function parsedOf(file: string) {

@@ -17,6 +17,7 @@ import {
   printDone,
   printPainted,
   tableText,
+  whole,
   withVault,
 } from './command.ts';
 import { Progress, watched } from './progress.ts';
@@ -69,12 +70,7 @@ export function addRate(made: Command): Command {
   return made.option('--rate <n>', 'most records a second; default: no limit', rate);
 }
 
-export function rate(text: string): number {
-  const parsed = Number(text);
-  if (!Number.isInteger(parsed) || parsed < 1 || parsed > 10_000_000)
-    throw new InvalidArgumentError('It must be a whole number of records a second, 1 to 10000000.');
-  return parsed;
-}
+export const rate = whole('a whole number of records a second, 1 to 10000000', 1, 10_000_000);
 
 function fingerprint(text: string): string {
   const digits = text.replaceAll('-', '').toLowerCase();
