@@ -39,14 +39,7 @@ export interface FileOptions {
 
 export function addFormat(made: Command): Command {
   return made
-    .addOption(
-      new Option('--format <format>', 'default: by the name of the file').choices([
-        'csv',
-        'tsv',
-        'ndjson',
-        'json',
-      ]),
-    )
+    .addOption(new Option('--format <format>', 'default: by the name of the file').choices(FORMATS))
     .option('--delimiter <character>', 'between cells, or "tab"; default: as found', delimiter)
     .option('--no-header', 'the first line is a row; fields are numbers of columns, from 1')
     .option(
@@ -58,7 +51,7 @@ export function addFormat(made: Command): Command {
     .option('--force', 'overwrite existing files and start again');
 }
 
-/** What is wrong with the options together; undefined: nothing. */
+/** A contradiction between options, in words; undefined: none. */
 export function contradictionOf(options: FileOptions): string | undefined {
   if (options.resume && options.force) return '--resume continues, --force starts again: give one';
   if (options.rejectedRows !== undefined && options.rejects === undefined)
@@ -76,13 +69,7 @@ function delimiter(text: string): string {
   return character;
 }
 
-const FORMATS: Record<string, Job['format']> = {
-  csv: 'csv',
-  tsv: 'tsv',
-  json: 'json',
-  ndjson: 'ndjson',
-  jsonl: 'ndjson',
-};
+const FORMATS = ['csv', 'tsv', 'ndjson', 'json'] as const;
 
 /** Files that people try. With --format csv, their bytes would be taken for cells. */
 const NO_TEXT = /\.(xlsx?|ods|parquet|avro|zip|pdf)$/i;
@@ -96,7 +83,8 @@ export function formatFor(path: string, { format, delimiter, header }: FileOptio
 
 function formatOf(path: string): Job['format'] {
   const extension = /\.([a-z]+)(?:\.gz)?$/i.exec(path)?.[1]?.toLowerCase() ?? '';
-  if (Object.hasOwn(FORMATS, extension)) return FORMATS[extension]!;
+  const format = FORMATS.find((one) => one === extension.replace('jsonl', 'ndjson'));
+  if (format !== undefined) return format;
   if (NO_TEXT.test(path))
     throw new OperatorError(`${path} is not a text file: save it as CSV, TSV, NDJSON or JSON.`);
   const name = path === '-' ? 'Standard input' : path;
@@ -183,7 +171,7 @@ export async function lockOutput(path: string): Promise<void> {
   }
 }
 
-/** What a lock of ours has in it: the process that took it last, or nothing. */
+/** The content of a lock of ours: the process that took it last, or nothing. */
 const SIGNATURE = /^\d*$/;
 
 function sign(lock: string, fd: number): void {

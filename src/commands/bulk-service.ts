@@ -65,7 +65,7 @@ export class BulkService {
     });
   }
 
-  /** What all work waits for; undefined: nothing. */
+  /** The reason why all work waits; undefined: none. */
   get waitsFor(): string | undefined {
     const [oldest] = this.#open;
     if (oldest === undefined || this.#reason !== undefined) return this.#reason;

@@ -83,7 +83,7 @@ function addOperation(
 const SUBJECT =
   'the name of an existing file, "-" for standard input, or else the text itself (--value, if it looks like a file). Other users of the machine can see it';
 
-/** What is wrong with the options for this argument; undefined: nothing. */
+/** A contradiction between the options and the argument, in words; undefined: none. */
 function contradiction(argument: string, options: ReplaceOptions): string | undefined {
   const { fields, policy, output, kind } = options;
   if (options.value)
@@ -255,7 +255,7 @@ async function fieldOf(service: BulkService, kind: string): Promise<string> {
   );
 }
 
-/** What follows the last `_` of a token. */
+/** The end of a token, from its last `_`. */
 const SUFFIX = /_[A-Za-z0-9]{1,16}$/;
 
 /**

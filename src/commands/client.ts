@@ -89,7 +89,7 @@ function addUpdate(client: Command): void {
 const CLIENT = 'its name or id';
 const operationOf = (right: RightName) => right.slice('can_'.length);
 const OPERATIONS = RIGHT_NAMES.map(operationOf);
-/** What an option takes; a number for those that are not here. */
+/** The name of an option's argument. Options that are not here take a number. */
 const ARGUMENTS: Partial<Record<SettingName, string>> = {
   ...{ name: 'name', token_mode: 'mode', time_to_live_s: 'time', space: 'name', subject: 'claim' },
 };

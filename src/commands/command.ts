@@ -133,7 +133,7 @@ export function printPainted(options: OutputOptions, result: unknown, text: stri
 interface Table {
   readonly headings: readonly string[];
   readonly rows: readonly (readonly string[])[];
-  /** What to do when there are no rows. */
+  /** The text when there are no rows: the next step. */
   readonly empty?: string;
 }
 

@@ -130,7 +130,7 @@ async function sourceOf(of: Named, named: readonly string[], file: string | unde
   return { of, total: all.length, batches };
 }
 
-/** What was found: how many of each state. */
+/** The number of tokens or values in each state. */
 interface Tally extends Record<TokenState, number> {
   readonly of: Named;
   /** The first ones. */

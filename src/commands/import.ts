@@ -190,7 +190,7 @@ function jobOf(
   };
 }
 
-/** What a field of a row says of its pair. */
+/** The meaning of a field for the pair of its row. */
 type Role = 'token' | 'value' | 'kind' | 'space' | 'expires' | 'use';
 /** Columns or paths. */
 type Fields = Partial<Record<Role, string | undefined>>;

@@ -12,7 +12,7 @@ interface ProgressOptions {
   readonly unit: string;
   /** undefined: unknown. The bar then shows the share, if known. */
   readonly total?: number | undefined;
-  /** What the work waits for at the moment; undefined: nothing. */
+  /** The reason why the work waits at the moment; undefined: none. */
   readonly waitsFor?: () => string | undefined;
   readonly output?: NodeJS.WriteStream;
   readonly nowMs?: () => number;

@@ -35,7 +35,7 @@ const ITEMS = INPUT.split('\r\n')
   });
 const INPUTS = { csv: INPUT, json: `[\n${ITEMS.join(',\n')}\n]\n` };
 
-/** What an undisturbed run writes. */
+/** The files must be those of an undisturbed run. */
 function expectWhole(output: string, rejects: string, form = 'csv'): void {
   expect(output === runs.read(`whole.${form}`)).toBe(true);
   expect(rejects).toBe(runs.read(`whole.${form}.rejects`));

@@ -284,7 +284,7 @@ Version 1 of the policy is in force on all nodes within 5 s.
 
 describe('control characters in a policy', () => {
   const evil = '\u001b]0;pwned\u0007\nforged\u202e\u009b31m\u2028';
-  /** What no terminal may get; line ends are ours. */
+  /** Characters that no terminal may get. Line ends are ours. */
   const raw = /(?!\n)[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/u;
   const escaped = (text: string) =>
     text.replaceAll(/[^ -~]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`);
