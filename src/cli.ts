@@ -6,7 +6,7 @@
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
 
 if (major > 20 || (major === 20 && minor >= 19)) {
-  const { run } = await import('./commands/run.ts');
+  const { run } = await import('./commands/program.ts');
   await run();
 } else {
   process.stderr.write(

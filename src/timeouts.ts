@@ -2,6 +2,10 @@
 export const VAULT_TIMEOUT_MS = 4_000;
 /** Least time of a statement, even after the deadline of its request. */
 export const LEAST_TIMEOUT_MS = 1_000;
+/** A request that uses an older policy could break the promise of 5 s. */
+export const POLICY_LEASE_MS = 5_000;
+/** A change of policies or keys is in force on all nodes within this time. */
+export const IN_FORCE_S = POLICY_LEASE_MS / 1_000;
 /** For the standby and a new key or policy, on the connection of API keys, which would wait. */
 export const STANDBY_TIMEOUT_MS = 1_000;
 /** A database that does not answer the goodbye must not keep the process alive. */

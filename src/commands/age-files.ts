@@ -27,16 +27,19 @@ export async function encrypterFor(recipients: readonly string[]): Promise<Encry
   // Loaded only here: no other command needs it.
   const { Encrypter } = await import('age-encryption');
   const encrypter = new Encrypter();
-  for (const recipient of recipients) {
-    try {
-      encrypter.addRecipient(recipient);
-    } catch {
-      throw new OperatorError(
-        `"${recipient.slice(0, 12)}" is no recipient: it begins with age1, as age-keygen prints it.`,
-      );
-    }
-  }
+  const words = (line: string) =>
+    `"${line.slice(0, 12)}" is no recipient: it begins with age1, as age-keygen prints it.`;
+  for (const one of recipients) add(() => encrypter.addRecipient(one), words(one));
   return encrypter;
+}
+
+/** @throws OperatorError in these words when the library refuses it */
+function add(work: () => void, words: string): void {
+  try {
+    work();
+  } catch {
+    throw new OperatorError(words);
+  }
 }
 
 /**
@@ -46,15 +49,8 @@ export async function encrypterFor(recipients: readonly string[]): Promise<Encry
 export async function decoderFor(identityFile: string): Promise<Decode> {
   const { Decrypter } = await import('age-encryption');
   const decrypter = new Decrypter();
-  for (const identity of linesOf(secretText(identityFile))) {
-    try {
-      decrypter.addIdentity(identity);
-    } catch {
-      throw new OperatorError(
-        `${identityFile} has a line that is no identity: AGE-SECRET-KEY-1..., as age-keygen makes it.`,
-      );
-    }
-  }
+  const words = `${identityFile} has a line that is no identity: AGE-SECRET-KEY-1..., as age-keygen makes it.`;
+  for (const one of linesOf(secretText(identityFile))) add(() => decrypter.addIdentity(one), words);
   return async function* decrypted(chunks) {
     try {
       const output = await decrypter.decrypt(ReadableStream.from(withShortHeader(chunks)));

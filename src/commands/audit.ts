@@ -5,15 +5,8 @@ import { type AuditVerified, verifyAudit } from '../audit/audit-verify.ts';
 import { OperatorError } from '../errors.ts';
 import { count, shown } from '../terminal.ts';
 import type { Vault } from '../vault/vault.ts';
-import {
-  command,
-  EXIT_INTERRUPTED,
-  interruptible,
-  type OutputOptions,
-  print,
-  withVault,
-} from './command.ts';
-import { Progress } from './progress.ts';
+import { command, EXIT_INTERRUPTED, type OutputOptions, print, withVault } from './command.ts';
+import { Progress, watched } from './progress.ts';
 import { chunksOf, nameOf, STANDARD_INPUT, sizeOf } from './text-file.ts';
 
 interface VerifyOptions extends OutputOptions {
@@ -51,9 +44,8 @@ async function verify(
   const listed: AuditFinding[] = [];
   let bad = 0;
   let bytes = 0;
-  const startedAtMs = performance.now();
-  const { result, isWhole } = await interruptible(async (stop) => {
-    const done = await verifyAudit(sources, {
+  const { result, seconds, isStopped } = await watched(progress, (stop) =>
+    verifyAudit(sources, {
       stop,
       macOf: (last, line) => vault.keyring.auditMac(last, line),
       expected: options.expect ?? [],
@@ -66,13 +58,11 @@ async function verify(
         bytes += read;
         progress.advance(lines, total && bytes / total);
       },
-    });
-    return { result: done, isWhole: !stop.aborted };
-  }).finally(() => progress.end());
-  const seconds = Math.round(performance.now() - startedAtMs) / 1000;
+    }),
+  );
   print(
     options,
-    { ...result, bad, findings: listed, is_complete: isWhole, seconds },
+    { ...result, bad, findings: listed, is_complete: !isStopped, seconds },
     summary(result, bad),
   );
   if (bad > 0) {
@@ -80,7 +70,7 @@ async function verify(
       `${count(bad, 'place')} where the audit log is not as it was written (docs/operating/audit.md). Compare with a copy of the files.`,
     );
   }
-  if (!isWhole) process.exitCode = EXIT_INTERRUPTED;
+  if (isStopped) process.exitCode = EXIT_INTERRUPTED;
 }
 
 function summary(result: AuditVerified, bad: number): string {

@@ -9,9 +9,9 @@ const AUDIT_TIMEOUT_MS = 4_000;
 /** A run of a command that has lines in the audit log. */
 interface AuditedRun {
   readonly event: 'import' | 'export';
-  /** What the command does, for example its space and its files. */
+  /** The subject of the run, for example its space and its files. */
   readonly about: object;
-  /** What it did so far. */
+  /** The results so far. */
   readonly counts: () => object;
 }
 

@@ -1,9 +1,29 @@
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  ftruncateSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
+import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { BadRowError, BulkError, type Job, type RunEnd, runBulk, WriteError } from '#bulk';
+import {
+  BadRowError,
+  BulkError,
+  type Job,
+  lockOf,
+  type RunEnd,
+  runBulk,
+  WriteError,
+  writing,
+} from '#bulk';
+import { lockPath } from '../embedded/lock.ts';
 import { OperatorError } from '../errors.ts';
-import { EXIT_INTERRUPTED, interruptible } from './command.ts';
-import { lockOutput } from './output-lock.ts';
-import type { Progress } from './progress.ts';
+import { EXIT_INTERRUPTED } from './command.ts';
+import { type Progress, watched } from './progress.ts';
 
 /** Options of commands that read a file of rows. */
 export interface FileOptions {
@@ -19,14 +39,7 @@ export interface FileOptions {
 
 export function addFormat(made: Command): Command {
   return made
-    .addOption(
-      new Option('--format <format>', 'default: by the name of the file').choices([
-        'csv',
-        'tsv',
-        'ndjson',
-        'json',
-      ]),
-    )
+    .addOption(new Option('--format <format>', 'default: by the name of the file').choices(FORMATS))
     .option('--delimiter <character>', 'between cells, or "tab"; default: as found', delimiter)
     .option('--no-header', 'the first line is a row; fields are numbers of columns, from 1')
     .option(
@@ -38,7 +51,7 @@ export function addFormat(made: Command): Command {
     .option('--force', 'overwrite existing files and start again');
 }
 
-/** What is wrong with the options together; undefined: nothing. */
+/** A contradiction between options, in words; undefined: none. */
 export function contradictionOf(options: FileOptions): string | undefined {
   if (options.resume && options.force) return '--resume continues, --force starts again: give one';
   if (options.rejectedRows !== undefined && options.rejects === undefined)
@@ -56,13 +69,7 @@ function delimiter(text: string): string {
   return character;
 }
 
-const FORMATS: Record<string, Job['format']> = {
-  csv: 'csv',
-  tsv: 'tsv',
-  json: 'json',
-  ndjson: 'ndjson',
-  jsonl: 'ndjson',
-};
+const FORMATS = ['csv', 'tsv', 'ndjson', 'json'] as const;
 
 /** Files that people try. With --format csv, their bytes would be taken for cells. */
 const NO_TEXT = /\.(xlsx?|ods|parquet|avro|zip|pdf)$/i;
@@ -76,7 +83,8 @@ export function formatFor(path: string, { format, delimiter, header }: FileOptio
 
 function formatOf(path: string): Job['format'] {
   const extension = /\.([a-z]+)(?:\.gz)?$/i.exec(path)?.[1]?.toLowerCase() ?? '';
-  if (Object.hasOwn(FORMATS, extension)) return FORMATS[extension]!;
+  const format = FORMATS.find((one) => one === extension.replace('jsonl', 'ndjson'));
+  if (format !== undefined) return format;
   if (NO_TEXT.test(path))
     throw new OperatorError(`${path} is not a text file: save it as CSV, TSV, NDJSON or JSON.`);
   const name = path === '-' ? 'Standard input' : path;
@@ -98,8 +106,6 @@ export function jobOptions(options: FileOptions) {
   };
 }
 
-const TICK_MS = 1_000;
-
 export interface RowsEnd extends RunEnd {
   readonly seconds: number;
 }
@@ -115,16 +121,10 @@ export async function runRows(
   progress: Progress,
   problemOf: (cause: Error, isResumable: boolean) => string | undefined,
 ): Promise<RowsEnd> {
-  const startedAtMs = performance.now();
-  const ticking = setInterval(() => progress.tick(), TICK_MS);
-  const end = await interruptible(async (stop) => runBulk(await jobFor(stop), stop))
-    .catch((error: Error) => ({ error, isResumable: false }))
-    .finally(() => {
-      clearInterval(ticking);
-      progress.end();
-    });
-  if ('rows' in end && end.error === undefined)
-    return { ...end, seconds: Math.round(performance.now() - startedAtMs) / 1000 };
+  const { result: end, seconds } = await watched(progress, async (stop) =>
+    runBulk(await jobFor(stop), stop).catch((error: Error) => ({ error, isResumable: false })),
+  );
+  if ('rows' in end && end.error === undefined) return { ...end, seconds };
   const { isResumable } = end;
   const error = end.error!;
   const again = isResumable
@@ -151,4 +151,43 @@ export function conclude({ is_complete: isComplete, isResumable, rejected }: Run
     process.stderr.write(`standin: stopped${remedy}\n`);
     process.exitCode = EXIT_INTERRUPTED;
   } else if (rejected > 0) process.exitCode = EXIT_REJECTED;
+}
+
+const FLAGS = constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0);
+
+/**
+ * Keeps other runs from writing a file or folder until this process ends, however it ends. The lock
+ * is on a file beside it, because a run replaces the file itself.
+ * @throws BulkError when another run has it, or the file of the lock cannot be written
+ */
+export async function lockOutput(path: string): Promise<void> {
+  const lock = lockOf(resolve(path));
+  for (;;) {
+    const fd = await writing(path, () => lockPath(lock, FLAGS));
+    if (fd === undefined) throw isWritten(path, lock);
+    // The run before removes the file at its end, perhaps between our open and our lock.
+    if (statSync(lock, { throwIfNoEntry: false })?.ino === fstatSync(fd).ino) return sign(lock, fd);
+    closeSync(fd);
+  }
+}
+
+/** The content of a lock of ours: the process that took it last, or nothing. */
+const SIGNATURE = /^\d*$/;
+
+function sign(lock: string, fd: number): void {
+  if (!SIGNATURE.test(readFileSync(fd, 'utf8')))
+    throw new BulkError(`${lock} is in the way: it is no lock of this program`);
+  process.once('exit', () => rmSync(lock, { force: true }));
+  ftruncateSync(fd);
+  writeSync(fd, String(process.pid), 0);
+}
+
+function isWritten(path: string, lock: string): BulkError {
+  let who = '';
+  try {
+    who = ` (process ${readFileSync(lock, 'utf8')})`;
+  } catch {
+    // The other run ends at this moment, and has removed it.
+  }
+  return new BulkError(`Another run${who} is writing ${path}: wait until it ends, or end it first`);
 }

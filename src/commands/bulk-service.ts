@@ -18,24 +18,17 @@ import {
 } from '#client';
 import type { ServiceSettings } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
-import { readDocument } from './policy-document.ts';
+import { MAX_DOCUMENT_BYTES } from '../policy/schema.ts';
+import { readText } from './text-file.ts';
 
 /** The service is shown as silent after this time without any answer. */
 const SILENCE_MS = 5_000;
-
-interface BulkServiceOptions {
-  readonly operation: ReplaceJob['operation'];
-  readonly service: ServiceSettings;
-  /** For one request with all its attempts. */
-  readonly timeoutS: number;
-  /** Called when a new reason to wait may be there. */
-  readonly onWait: () => void;
-}
 
 /** The service as `standin tokenize FILE` uses it, and its failures in the words of the command. */
 export class BulkService {
   readonly #operation: ReplaceJob['operation'];
   readonly #url: string;
+  /** For one request with all its attempts. */
   readonly #timeoutS: number;
   readonly #standin: Standin<true>;
   /** The policy that all requests must be served by; undefined: any. */
@@ -46,7 +39,13 @@ export class BulkService {
   #reason: string | undefined;
   #answeredAtMs = 0;
 
-  constructor({ operation, service, timeoutS, onWait }: BulkServiceOptions) {
+  /** @param onWait called when a new reason to wait may be there */
+  constructor(
+    operation: ReplaceJob['operation'],
+    service: ServiceSettings,
+    timeoutS: number,
+    onWait: () => void = () => {},
+  ) {
     this.#operation = operation;
     this.#url = service.url;
     this.#timeoutS = timeoutS;
@@ -54,7 +53,10 @@ export class BulkService {
       url: service.url,
       apiKey: service.api_key,
       policy: true,
-      fetch: (to, init) => fetch(to, this.#withPolicy(init)),
+      fetch: (to, init) => {
+        const match = this.#policy && { 'if-match': this.#policy.tag };
+        return fetch(to, { ...init, headers: { ...init.headers, ...match } });
+      },
       timeoutMs: timeoutS * 1000,
       onRetry: ({ error }) => {
         this.#reason = reasonToWait(error);
@@ -63,7 +65,7 @@ export class BulkService {
     });
   }
 
-  /** What all work waits for; undefined: nothing. */
+  /** The reason why all work waits; undefined: none. */
   get waitsFor(): string | undefined {
     const [oldest] = this.#open;
     if (oldest === undefined || this.#reason !== undefined) return this.#reason;
@@ -101,11 +103,16 @@ export class BulkService {
 
   readonly ask: Ask = async (values, signal, fields) => {
     try {
-      return await this.#waiting(() =>
-        this.#policy === undefined
-          ? this.#askValues(values, signal)
-          : this.#askRecords(values, signal, fields),
-      );
+      return await this.#waiting(async () => {
+        if (this.#policy === undefined)
+          return this.#standin[`${this.#operation}Values` as const](values, { signal });
+        // Each value is in a record of its own, at its path of the policy.
+        const records = values.map((value, i) => leastRecord(fields[i]!, value));
+        const done = await (this.#operation === 'tokenize'
+          ? this.#standin.tokenize(records, { signal })
+          : this.#standin.detokenize(records, { signal }));
+        return done.map((record, i) => valueIn(record, fields[i]!) as string);
+      });
     } catch (error) {
       if (error instanceof InvalidValueError) throw new RefusedValue(error.index, error.reason);
       if (error instanceof StandinError && error.code === 'payload_too_large')
@@ -113,25 +120,6 @@ export class BulkService {
       throw error;
     }
   };
-
-  #askValues(values: readonly string[], signal: AbortSignal): Promise<string[]> {
-    return this.#operation === 'tokenize'
-      ? this.#standin.tokenizeValues(values, { signal })
-      : this.#standin.detokenizeValues(values, { signal });
-  }
-
-  /** Each value is in a record of its own, at its path of the policy. */
-  async #askRecords(
-    values: readonly string[],
-    signal: AbortSignal,
-    fields: readonly string[],
-  ): Promise<string[]> {
-    const records = values.map((value, i) => leastRecord(fields[i]!, value));
-    const answer = await (this.#operation === 'tokenize'
-      ? this.#standin.tokenize(records, { signal })
-      : this.#standin.detokenize(records, { signal }));
-    return answer.map((record, i) => valueIn(record, fields[i]!) as string);
-  }
 
   async #waiting<T>(work: () => Promise<T>): Promise<T> {
     const request = { sinceMs: performance.now() };
@@ -144,11 +132,6 @@ export class BulkService {
     } finally {
       this.#open.delete(request);
     }
-  }
-
-  #withPolicy<Init extends { readonly headers: Record<string, string> }>(init: Init): Init {
-    if (this.#policy === undefined) return init;
-    return { ...init, headers: { ...init.headers, 'if-match': this.#policy.tag } };
   }
 
   /** A failure with its remedy. The client's own message names options of the client. */
@@ -178,7 +161,7 @@ export class BulkService {
 }
 
 async function checkDocument(file: string, version: number, tag: string): Promise<void> {
-  const document = await readDocument(file);
+  const document = await readText(file, MAX_DOCUMENT_BYTES);
   const { tagOf } = await import('../policy/policy-follower.ts');
   if (tagOf(document) === tag) return;
   throw new OperatorError(

@@ -1,5 +1,13 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { createClient, issueApiKey, listClients, updateClient } from '../access/clients.ts';
+import {
+  createClient,
+  issueApiKey,
+  listApiKeys,
+  listClients,
+  newApiKey,
+  revokeApiKey,
+  updateClient,
+} from '../access/clients.ts';
 import {
   CLIENT_SETTINGS,
   type Client,
@@ -15,12 +23,14 @@ import {
 } from '../client-settings.ts';
 import { parseRate } from '../config/setting.ts';
 import { shown, unsafeCharacter } from '../terminal.ts';
-import { restate } from '../types.ts';
+import { IN_FORCE_S } from '../timeouts.ts';
+import { type ApiKey, restate } from '../types.ts';
 import type { Vault } from '../vault/vault.ts';
 import {
   acting,
   command,
   type OutputOptions,
+  print,
   printDone,
   printTable,
   spanMs,
@@ -79,7 +89,7 @@ function addUpdate(client: Command): void {
 const CLIENT = 'its name or id';
 const operationOf = (right: RightName) => right.slice('can_'.length);
 const OPERATIONS = RIGHT_NAMES.map(operationOf);
-/** What an option takes; a number for those that are not here. */
+/** The name of an option's argument. Options that are not here take a number. */
 const ARGUMENTS: Partial<Record<SettingName, string>> = {
   ...{ name: 'name', token_mode: 'mode', time_to_live_s: 'time', space: 'name', subject: 'claim' },
 };
@@ -179,9 +189,7 @@ async function list(vault: Vault, options: OutputOptions): Promise<void> {
     client.token_mode,
     timeToLiveText(client.time_to_live_s),
     client.space || '-',
-    time(client.created_at),
-    time(client.last_used_at),
-    time(client.disabled_at),
+    ...[client.created_at, client.last_used_at, client.disabled_at].map(time),
   ]);
   const empty = 'No clients yet. Make one with: standin client create --name NAME';
   printTable(options, clients, { headings: HEADINGS, rows, empty });
@@ -202,7 +210,8 @@ async function update(vault: Vault, named: string, options: ClientOptions) {
 
 async function disable(vault: Vault, named: string, options: OutputOptions) {
   const client = await updateClient(vault, named, { disabled: true });
-  return printDone(options, client, `${describe(client)}\nIts API keys stop working within 5 s.`);
+  const text = `${describe(client)}\nIts API keys stop working within ${IN_FORCE_S} s.`;
+  return printDone(options, client, text);
 }
 
 type Permissions = Pick<Client, RightName>;
@@ -252,4 +261,97 @@ function timeToLiveText(timeToLiveS: number | null): string {
   if (timeToLiveS === null) return 'for ever';
   const unit = UNITS_S.find(([, seconds]) => timeToLiveS % seconds === 0);
   return unit === undefined ? `${timeToLiveS}s` : `${timeToLiveS / unit[1]}${unit[0]}`;
+}
+
+export function addApiKey(program: Command): void {
+  const apiKey = program
+    .command('api-key')
+    .description('API keys of clients; a client can have several.');
+  command(apiKey, 'issue', 'Issue one more API key; it is shown only once.', [
+    'standin api-key issue --client billing --expires 90d',
+  ])
+    .requiredOption('--client <client>', 'name or id of the client of the new key')
+    .option(
+      '--expires <when>',
+      'a time from now like 90d or 12h, or an ISO date; default: never',
+      expiry,
+    )
+    .action((options) => withVault((vault) => acting(issue(vault, options))));
+  command(apiKey, 'new', 'Print a new API key for BOOTSTRAP_API_KEY_FILE; no vault knows it yet.', [
+    'standin api-key new',
+  ]).action((options: OutputOptions) => {
+    const apiKey = newApiKey();
+    print(options, { api_key: apiKey }, apiKey);
+  });
+  command(apiKey, 'list', 'List API keys by their ids; the keys themselves are not stored.', [
+    'standin api-key list --client billing',
+  ])
+    .option('--client <client>', 'only keys of the client with this name or id')
+    .action((options) => withVault((vault) => listKeys(vault, options)));
+  command(apiKey, 'revoke <api_key_id>', 'Refuse an API key from now on.', [
+    'standin api-key revoke key_0123456789ab',
+  ]).action((apiKeyId, options) => withVault((vault) => acting(revoke(vault, apiKeyId, options))));
+}
+
+function expiry(text: string): Date {
+  const durationMs = spanMs(text);
+  const date = new Date(Number.isNaN(durationMs) ? text : Date.now() + durationMs);
+  if (Number.isNaN(date.getTime()) || date <= new Date()) {
+    throw new InvalidArgumentError(
+      'It must be a time from now like 30m, 12h or 90d, or an ISO date in the future.',
+    );
+  }
+  return date;
+}
+
+async function issue(
+  vault: Vault,
+  options: OutputOptions & { readonly client: string; readonly expires?: Date },
+) {
+  const issued = await issueApiKey(vault, options.client, options.expires ?? null);
+  const { api_key_id: id, client_id: clientId, api_key: apiKey, expires_at: expiresAt } = issued;
+  const result = { api_key_id: id, client_id: clientId, api_key: apiKey, expires_at: expiresAt };
+  return printDone(
+    options,
+    restate(issued, result),
+    `API key  ${apiKey}  (shown only this once)\nid       ${id}\nexpires  ${time(expiresAt)}`,
+  );
+}
+
+async function listKeys(
+  vault: Vault,
+  options: OutputOptions & { readonly client?: string },
+): Promise<void> {
+  const apiKeys = await listApiKeys(vault, options.client);
+  const clients = await listClients(vault);
+  const names = new Map(clients.map((client) => [client.client_id, client.name]));
+  const rows = apiKeys.map((key) => [
+    key.api_key_id,
+    key.client_id,
+    names.get(key.client_id) ?? '-',
+    stateOf(key),
+    ...[key.created_at, key.last_used_at, key.expires_at, key.revoked_at].map(time),
+  ]);
+  printTable(options, apiKeys, {
+    headings: [
+      ...['API KEY', 'CLIENT', 'NAME', 'STATE'],
+      ...['CREATED', 'LAST USED', 'EXPIRES', 'REVOKED'],
+    ],
+    rows,
+    empty: 'No API keys yet. Issue one with: standin api-key issue --client NAME',
+  });
+}
+
+async function revoke(vault: Vault, apiKeyId: string, options: OutputOptions) {
+  const apiKey = await revokeApiKey(vault, apiKeyId);
+  return printDone(
+    options,
+    apiKey,
+    `${apiKeyId} is revoked; it stops working within ${IN_FORCE_S} s.`,
+  );
+}
+
+function stateOf(key: ApiKey): string {
+  if (key.revoked_at !== null) return 'revoked';
+  return key.expires_at !== null && key.expires_at <= new Date() ? 'expired' : 'live';
 }

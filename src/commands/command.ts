@@ -1,6 +1,8 @@
-import type { Command } from 'commander';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline/promises';
+import { type Command, InvalidArgumentError } from 'commander';
 import { type Config, parseConfig, readEnvironment } from '../config/config.ts';
-import { errorOfChange } from '../errors.ts';
+import { errorOfChange, OperatorError } from '../errors.ts';
 import { painted, shown, shownLines } from '../terminal.ts';
 import type { Durable } from '../types.ts';
 import type { Vault } from '../vault/vault.ts';
@@ -48,6 +50,16 @@ export function refuseRepeated(made: Command): void {
     });
   }
   for (const inner of made.commands) refuseRepeated(inner);
+}
+
+/** Makes the parser of an option that takes a whole number. @param accepted what it may be, in words */
+export function whole(accepted: string, least: number, most = Infinity): (text: string) => number {
+  return (text) => {
+    const parsed = Number(text);
+    if (!/^\d+$/.test(text) || parsed < least || parsed > most)
+      throw new InvalidArgumentError(`It must be ${accepted}.`);
+    return parsed;
+  };
 }
 
 const UNITS_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -121,7 +133,7 @@ export function printPainted(options: OutputOptions, result: unknown, text: stri
 interface Table {
   readonly headings: readonly string[];
   readonly rows: readonly (readonly string[])[];
-  /** What to do when there are no rows. */
+  /** The text when there are no rows: the next step. */
   readonly empty?: string;
 }
 
@@ -190,3 +202,37 @@ export async function interruptible<T>(work: (stop: AbortSignal) => Promise<T>):
 
 /** As shells compute it: 128 plus the number of SIGINT. */
 export const EXIT_INTERRUPTED = 130;
+
+/** Whether somebody is at the terminal. */
+export function canAsk(): boolean {
+  return process.stdin.isTTY && process.stderr.isTTY;
+}
+
+/**
+ * Asks on the terminal. Only yes is yes; Ctrl-C and the end of the input are no.
+ * @param nothing what was done, if nothing was
+ * @throws OperatorError
+ */
+export async function requireYes(text: string, nothing: string): Promise<void> {
+  if (await interruptible((stop) => isConfirmed(text, stop))) return;
+  throw new OperatorError(nothing);
+}
+
+async function isConfirmed(text: string, stop: AbortSignal): Promise<boolean> {
+  // Without terminal mode, so that Ctrl-C reaches the process.
+  const questions = createInterface({
+    input: process.stdin,
+    output: process.stderr,
+    terminal: false,
+  });
+  const closed = once(questions, 'close').then(() => '');
+  try {
+    const asked = questions.question(`${text} Go on? (yes/no) `, { signal: stop });
+    const answer = await Promise.race([asked, closed]);
+    return /^y(es)?$/i.test(answer.trim());
+  } catch {
+    return false;
+  } finally {
+    questions.close();
+  }
+}

@@ -1,33 +1,12 @@
-import type { Command, Option } from 'commander';
+import type { Argument, Command, Option } from 'commander';
 import { command } from './command.ts';
 
-/** The generator of each script, and a file that the shell reads by itself. */
+/** The script of each shell, and a file that the shell reads by itself. */
 const SHELLS = {
-  bash: [bashCompletion, '~/.local/share/bash-completion/completions/standin'],
-  zsh: [zshCompletion, '~/.zsh/completions/_standin'],
-  fish: [fishCompletion, '~/.config/fish/completions/standin.fish'],
+  bash: [bashScript, '~/.local/share/bash-completion/completions/standin'],
+  zsh: [zshScript, '~/.zsh/completions/_standin'],
+  fish: [fishScript, '~/.config/fish/completions/standin.fish'],
 } as const;
-
-/** The candidates for a value. undefined: only the user knows the value. */
-type Candidates = readonly string[] | 'files' | undefined;
-
-interface OptionWords {
-  /** For example `-o` and `--output`. */
-  readonly flags: readonly string[];
-  readonly description: string;
-  /** undefined: the option takes no value. */
-  readonly value?: { readonly candidates: Candidates };
-}
-
-/** A command with everything that completion needs. */
-interface CommandWords {
-  /** The words after the program's name; empty for the program itself. */
-  readonly path: readonly string[];
-  readonly options: readonly OptionWords[];
-  readonly subcommands: readonly { readonly name: string; readonly description: string }[];
-  /** For the words that name no command and no option. */
-  readonly operand: Candidates;
-}
 
 /**
  * The scripts contain all words, so a Tab does not start the program
@@ -37,56 +16,64 @@ export function addCompletion(program: Command): void {
   const completion = program
     .command('completion')
     .description('Scripts that make a shell complete commands, options and files.');
-  for (const [shell, [write, file]] of Object.entries(SHELLS)) {
+  for (const [shell, [script, file]] of Object.entries(SHELLS)) {
     const examples = [`standin completion ${shell} > ${file}`];
     command(completion, shell, `Print the script for ${shell}.`, examples, false).action(() => {
-      process.stdout.write(write(wordsOf(program)));
+      process.stdout.write(script(placesIn(program)));
     });
   }
 }
 
+interface Candidate {
+  readonly word: string;
+  readonly description?: string;
+}
+
+/**
+ * The candidates at each place of a command line: after the words of a command, after these words
+ * and an option that takes a value, and in a word that begins with `-` (a place that ends in ` -`).
+ */
+type Places = ReadonlyMap<string, readonly Candidate[]>;
+
 const HELP = 'help';
 /** Names of values that are paths. */
 const PATH = /(^|[_-])(file|folder|path)$/i;
-
-/** The program and all its commands, as commander knows them. Parents come first. */
-function wordsOf(program: Command): CommandWords[] {
-  return below(program, [], []);
-}
+/** Marks file names. No other candidate has a slash. */
+const FILES = '/files/';
 
 /** @param beside the commands that `help` explains, if this command is `help` */
-function below(made: Command, path: readonly string[], beside: readonly string[]): CommandWords[] {
+function placesIn(made: Command, at = '', beside: readonly Candidate[] = []): Places {
   const help = made.createHelp();
-  const visible = help.visibleCommands(made);
-  const names = visible.map((one) => one.name());
+  const commands = help.visibleCommands(made);
+  const names = commands.map((one) => ({ word: one.name(), description: one.description() }));
   const [operand] = made.registeredArguments;
-  const itself = {
-    path,
-    subcommands: visible.map((one) => ({ name: one.name(), description: one.description() })),
-    options: help.visibleOptions(made).map(optionWords),
-    operand:
-      made.name() === HELP ? beside : operand && candidatesOf(operand.name(), operand.argChoices),
-  };
-  const others = names.filter((name) => name !== HELP);
-  return [itself, ...visible.flatMap((one) => below(one, [...path, one.name()], others))];
+  const operands = made.name() === HELP ? beside : valuesOf(operand?.name(), operand);
+  const options = help.visibleOptions(made);
+  const flags = options.map(({ long, description }) => ({ word: long!, description }));
+  const others = names.filter(({ word }) => word !== HELP);
+  return new Map([
+    [at, names.length > 0 ? names : operands],
+    [`${at} -`, flags],
+    ...options.flatMap((option) => {
+      const name = /[<[]([^.\]>]+)/.exec(option.flags)?.[1];
+      const given = [option.short, option.long].filter((flag) => flag !== undefined);
+      return name === undefined
+        ? []
+        : given.map((flag) => [`${at} ${flag}`, valuesOf(name, option)] as const);
+    }),
+    ...commands.flatMap((one) => [...placesIn(one, `${at} ${one.name()}`, others)]),
+  ]);
 }
 
-function optionWords(option: Option): OptionWords {
-  const { short, long, description, argChoices } = option;
-  const flags = [short, long].filter((flag) => flag !== undefined);
-  const name = /[<[]([^.\]>]+)/.exec(option.flags)?.[1];
-  if (name === undefined) return { flags, description };
-  return { flags, description, value: { candidates: candidatesOf(name, argChoices) } };
-}
-
-function candidatesOf(name: string, choices: readonly string[] | undefined): Candidates {
-  return choices ?? (PATH.test(name) ? 'files' : undefined);
+/** Empty: only the user knows the value. */
+function valuesOf(name = '', { argChoices }: Partial<Option | Argument> = {}): Candidate[] {
+  return (argChoices ?? (PATH.test(name) ? [FILES] : [])).map((word) => ({ word }));
 }
 
 /** Also works in bash 3.2 of macOS, and without the package bash-completion. */
-function bashCompletion(commands: readonly CommandWords[]): string {
+function bashScript(places: Places): string {
   return `# Completion of standin for bash. Made by: standin completion bash
-${finder(commands)}
+${finder(places)}
 _standin() {
   local word=\${COMP_WORDS[COMP_CWORD]} end=$COMP_CWORD candidates=
   # Bash takes --option=value apart.
@@ -109,10 +96,10 @@ fi
 }
 
 /** Put the script in a folder of fpath as `_standin`, or source it after compinit. */
-function zshCompletion(commands: readonly CommandWords[]): string {
+function zshScript(places: Places): string {
   return `#compdef standin
 # Completion of standin for zsh. Made by: standin completion zsh
-${finder(commands)}
+${finder(places)}
 _standin() {
   local candidates= word=$PREFIX
   local -a before=("\${(@)words[2,CURRENT-1]}")
@@ -127,118 +114,62 @@ if [[ $funcstack[1] == _standin ]]; then _standin "$@"; else compdef _standin st
 `;
 }
 
-/** Marks file names. No other candidate has a slash. */
-const FILES = '/files/';
-
-/** A function that finds the candidates for a word after other words, in both shells. */
-function finder(commands: readonly CommandWords[]): string {
-  const below = commands.filter(({ path }) => path.length > 0);
-  return `_standin_find() {
-  local current=$1 at= before= word= options= operands=
+/** Finds the candidates for a word after other words, in both shells. */
+function finder(places: Places): string {
+  const cases = [...places].map(
+    ([place, found]) => `    '${place}') found='${found.map(({ word }) => word).join(' ')}' ;;`,
+  );
+  return `_standin_at() {
+  case "$1" in
+${cases.join('\n')}
+    *) return 1 ;;
+  esac
+}
+_standin_find() {
+  local current=$1 at= before= word= found=
   shift
   for word in "$@"; do
     before=$word
-    case "$at $word" in
-      ${below.map(({ path }) => pattern(...path)).join('|')})
-        at="$at $word" ;;
-    esac
+    if [[ $word != -* ]] && _standin_at "$at $word -"; then at="$at $word"; fi
   done
-  case "$at $before" in
-${valueCases(commands).join('\n')}
-  *)
-    case "$at" in
-${commands.map(wordCase).join('\n')}
-    esac
-    case "$current" in -*) candidates=$options ;; *) candidates=$operands ;; esac ;;
-  esac
+  if [[ $before == -* ]] && _standin_at "$at $before"; then :
+  elif [[ $current == -* ]]; then _standin_at "$at -"
+  else _standin_at "$at"
+  fi
+  candidates=$found
 }`;
 }
 
-/** The candidates after each option that takes a value. */
-function valueCases(commands: readonly CommandWords[]): string[] {
-  const patterns = new Map<string, string[]>();
-  for (const { path, options } of commands) {
-    for (const { flags, value } of options) {
-      if (value === undefined) continue;
-      const key = candidateText(value.candidates);
-      const found = flags.map((flag) => pattern(...path, flag));
-      patterns.set(key, [...(patterns.get(key) ?? []), ...found]);
-    }
-  }
-  return [...patterns].map(
-    ([candidates, found]) => `  ${found.join('|')})\n    candidates='${candidates}' ;;`,
-  );
-}
-
-function wordCase({ path, options, subcommands, operand }: CommandWords): string {
-  const flags = options.flatMap((option) => option.flags).filter((flag) => flag.startsWith('--'));
-  const names = subcommands.map(({ name }) => name);
-  const others = names.length > 0 ? names.join(' ') : candidateText(operand);
-  return `    ${pattern(...path)}) options='${flags.join(' ')}' operands='${others}' ;;`;
-}
-
-function candidateText(candidates: Candidates): string {
-  return candidates === 'files' ? FILES : (candidates ?? []).join(' ');
-}
-
-/** Builds the key as the loop of the script does. */
-function pattern(...path: readonly string[]): string {
-  return `'${path.map((word) => ` ${word}`).join('')}'`;
-}
-
-function fishCompletion(commands: readonly CommandWords[]): string {
+function fishScript(places: Places): string {
+  const lines = [...places].flatMap(([place, found]) => [
+    `${place}`,
+    ...found.map(({ word, description = '' }) => `${place}\t${word}\t${description}`),
+  ]);
   return `# Completion of standin for fish. Made by: standin completion fish
-function __standin_words
-    set -l words (commandline -opc)
-    string match -v -- '-*' $words[2..-1]
+set -g __standin_places ${lines.map(quoted).join(' \\\n  ')}
+function __standin_candidates
+    set -l words (commandline -opc)[2..-1]
+    set -l current (commandline -ct)
+    set -l start (string match -r -- '^--[^=]+=' $current)
+    test -n "$start"; and set -a words (string trim -r -c = -- $start)
+    set -l at ''
+    for word in $words
+        if string match -qv -- '-*' $word; and contains -- "$at $word" $__standin_places
+            set at "$at $word"
+        end
+    end
+    set -l place $at
+    if string match -q -- '-*' "$words[-1]"; and contains -- "$at $words[-1]" $__standin_places
+        set place "$at $words[-1]"
+    else if string match -q -- '-*' $current
+        set place "$at -"
+    end
+    set -l found (string replace -rf -- '^'(string escape --style=regex -- $place)'\\t' '' $__standin_places)
+    test (count $found) -gt 0; and string join \\n -- "$start"$found
 end
-function __standin_at -d 'Whether the words before this one are exactly these'
-    test (count (__standin_words)) -eq (count $argv); and __standin_under $argv
-end
-function __standin_under -d 'Whether the words before this one begin with these'
-    set -l words (__standin_words)
-    set -l length (count $argv)
-    test $length -eq 0; and return
-    test (count $words) -ge $length; and test "$words[1..$length]" = "$argv"
-end
-complete -c standin -f
-${commands.flatMap(fishLines).join('\n')}
+complete -c standin -f -n 'not __standin_candidates | string match -q "*${FILES}*"' -a '(__standin_candidates)'
+complete -c standin -F -n '__standin_candidates | string match -q "*${FILES}*"'
 `;
-}
-
-function fishLines({ path, options, subcommands, operand }: CommandWords): string[] {
-  // Commands do not inherit the options of the program itself.
-  const under = path.length === 0 ? '__standin_at' : ['__standin_under', ...path].join(' ');
-  const at = ['__standin_at', ...path].join(' ');
-  return [
-    ...subcommands.map(
-      ({ name, description }) =>
-        `complete -c standin -n '${at}' -a ${name} -d ${quoted(description)}`,
-    ),
-    ...options.map(({ flags, description, value }) =>
-      [
-        `complete -c standin -n '${under}'`,
-        ...flags.map((flag) =>
-          flag.startsWith('--') ? `-l ${flag.slice(2)}` : `-s ${flag.slice(1)}`,
-        ),
-        ...(value === undefined
-          ? []
-          : value.candidates === 'files'
-            ? ['-r -F']
-            : ['-x', ...choices(value.candidates)]),
-        `-d ${quoted(description)}`,
-      ].join(' '),
-    ),
-    ...(operand === undefined
-      ? []
-      : [
-          `complete -c standin -n '${under}' ${operand === 'files' ? '-F' : choices(operand).join(' ')}`,
-        ]),
-  ];
-}
-
-function choices(candidates: Candidates): string[] {
-  return candidates === undefined || candidates === 'files' ? [] : [`-a '${candidates.join(' ')}'`];
 }
 
 function quoted(text: string): string {

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { BulkError } from '#bulk';
 import type { Config } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
@@ -9,9 +9,16 @@ import { count } from '../terminal.ts';
 import type { Vault } from '../vault/vault.ts';
 import { encrypterFor, recipientsOf } from './age-files.ts';
 import { audited } from './audited.ts';
-import { command, EXIT_INTERRUPTED, type OutputOptions, print, withVault } from './command.ts';
-import { ExportParts } from './export-parts.ts';
-import { rate, watched } from './records.ts';
+import {
+  command,
+  EXIT_INTERRUPTED,
+  type OutputOptions,
+  print,
+  whole,
+  withVault,
+} from './command.ts';
+import { type ExportParts, openParts } from './export-parts.ts';
+import { rate, watchedScan } from './records.ts';
 
 interface ExportOptions extends OutputOptions {
   readonly output: string;
@@ -47,12 +54,7 @@ export function addExport(program: Command): void {
     });
 }
 
-function partSize(text: string): number {
-  const parsed = Number(text);
-  if (!Number.isInteger(parsed) || parsed < 1_000)
-    throw new InvalidArgumentError('It must be a whole number of pairs, 1000 or more.');
-  return parsed;
-}
+const partSize = whole('a whole number of pairs, 1000 or more', 1_000);
 
 function collected(text: string, before: readonly string[] = []): string[] {
   return [...before, text];
@@ -63,7 +65,7 @@ async function exportVault(vault: Vault, config: Config, options: ExportOptions)
   const recipients = await recipientsOf(options.recipient ?? [], options.recipientsFile);
   const encrypter = options.plain ? undefined : await encrypterFor(recipients);
   const terms = { '--space': options.space ?? 'all', '--plain': `${options.plain === true}` };
-  const parts = await ExportParts.open(options.output, terms, encrypter, options.resume ?? false);
+  const parts = await openParts(options.output, terms, encrypter, options.resume ?? false);
   if (options.plain)
     process.stderr.write(`standin: the files in ${options.output} have every value in clear\n`);
   const about = {
@@ -106,7 +108,7 @@ async function run(
   const work = (_: Vault, settings: ReadSettings) =>
     exportPairs(vault, { ...settings, suffix, space, write });
   const from = parts.manifest.next;
-  const { result: end } = await watched(vault, vaultOptions, { from, rate: recordsPerS }, work);
+  const { result: end } = await watchedScan(vault, vaultOptions, { from, rate: recordsPerS }, work);
   await parts.complete(end.next);
   report(options, parts, end.next === undefined, end.bad);
   if (end.error !== undefined)

@@ -10,17 +10,18 @@ import { DEFAULT_SPACE, type Durable, restate } from '../types.ts';
 import { confirmDurable, type Vault } from '../vault/vault.ts';
 import {
   acting,
+  canAsk,
   command,
   EXIT_INTERRUPTED,
   interruptible,
   type OutputOptions,
   printDone,
+  requireYes,
   withVault,
 } from './command.ts';
-import { type Line, tokenLines, valueLines } from './forget-lines.ts';
 import { Progress } from './progress.ts';
-import { canAsk, requireYes } from './question.ts';
-import { addRate, followerOf, watched } from './records.ts';
+import { addRate, followerOf, watchedScan } from './records.ts';
+import { chunksOf, nameOf, readText } from './text-file.ts';
 
 interface ForgetOptions extends OutputOptions {
   readonly file?: string;
@@ -69,15 +70,7 @@ const BATCH = { tokens: 500, values: 100 } as const;
 /** Unknown lines whose numbers are kept; all are counted. */
 const MAX_UNKNOWN_LINES = 10_000;
 
-/** Tokens or values, which can be read several times. */
-interface Source {
-  readonly of: keyof typeof BATCH;
-  /** undefined: not known. */
-  readonly total: number | undefined;
-  readonly batches: (size: number) => AsyncIterable<readonly Line[]> | Iterable<readonly Line[]>;
-}
-
-type Work = (lines: readonly Line[], isDryRun: boolean) => Promise<ForgetResult>;
+type Named = keyof typeof BATCH;
 
 /**
  * Removes the values behind tokens, or behind every token of values. Prints no token and no value.
@@ -114,17 +107,14 @@ async function forgetIn(
   const tally = newTally('values');
   for await (const all of source.batches(Infinity)) {
     const scanned = (_: Vault, settings: ReadSettings) => work(all, dryRun, settings);
-    const { result } = await watched(vault, vaultOptions, options, scanned);
+    const { result } = await watchedScan(vault, vaultOptions, options, scanned);
     add(tally, all, result);
   }
   return report(vault, tally, options);
 }
 
-async function sourceOf(
-  of: Source['of'],
-  named: readonly string[],
-  file: string | undefined,
-): Promise<Source> {
+/** Tokens or values, which can be read several times. */
+async function sourceOf(of: Named, named: readonly string[], file: string | undefined) {
   if (of === 'tokens' && file !== undefined) {
     const batches = (size: number) => tokenLines(file, size);
     if (!isReadTwice(file)) return { of, total: undefined, batches };
@@ -140,9 +130,9 @@ async function sourceOf(
   return { of, total: all.length, batches };
 }
 
-/** What was found: how many of each state. */
+/** The number of tokens or values in each state. */
 interface Tally extends Record<TokenState, number> {
-  readonly of: Source['of'];
+  readonly of: Named;
   /** The first ones. */
   readonly unknownLines: number[];
   isStopped: boolean;
@@ -150,15 +140,15 @@ interface Tally extends Record<TokenState, number> {
   readonly notSearched: Set<string>;
 }
 
-function newTally(of: Source['of']): Tally {
+function newTally(of: Named): Tally {
   const counts = { known: 0, forgotten: 0, unknown: 0 };
   return { of, ...counts, unknownLines: [], isStopped: false, notSearched: new Set() };
 }
 
 /** Works through all lines, a batch at a time, until `stop`. */
 async function inBatches(
-  { of, total, batches }: Source,
-  work: Work,
+  { of, total, batches }: Awaited<ReturnType<typeof sourceOf>>,
+  work: (lines: readonly Line[], isDryRun: boolean) => Promise<ForgetResult>,
   isDryRun: boolean,
   stop: AbortSignal,
 ): Promise<Tally> {
@@ -231,8 +221,8 @@ async function report(
   const lines = [
     `${what}; forgotten before ${count(forgotten)}; unknown ${count(unknown)}`,
     ...[...notSearched].map((place) => `Not searched: ${place}`),
-    ...(isStopped ? ['Stopped before the end. Run it again to go on.'] : []),
   ];
+  if (isStopped) lines.push('Stopped before the end. Run it again to go on.');
   const result = restate(tally, {
     ...{ is_dry_run: isDryRun, is_complete: !isStopped, [isDryRun ? 'known' : 'forgotten']: known },
     ...{ already_forgotten: forgotten, unknown, unknown_lines: unknownLines },
@@ -248,4 +238,76 @@ async function report(
 function unknownText(unknown: number, name: string): string {
   const [are, them] = unknown === 1 ? ['is', 'it'] : ['are', 'them'];
   return `${count(unknown, name)} ${are} unknown to this vault, so nothing was removed for ${them}. Check the ${name}s, and that this is their vault; --json has the lines.`;
+}
+
+/** A token or a value, and the number of its line, from 1. */
+interface Line {
+  readonly line: number;
+  readonly text: string;
+}
+
+/** Far longer than any token, whose stem has the shape of at most 256 characters. */
+const MAX_LINE_CHARACTERS = 1_000;
+
+/**
+ * Reads the tokens of a file in batches, one token a line; `-` is standard input. Skips blank lines
+ * and space around tokens: no token begins or ends with space.
+ * @throws OperatorError when the file cannot be read or does not contain tokens
+ */
+async function* tokenLines(file: string, batchSize: number): AsyncGenerator<Line[]> {
+  let batch: Line[] = [];
+  let line = 0;
+  for await (const untrimmed of lines(file)) {
+    line++;
+    const text = untrimmed.trim();
+    if (text === '') continue;
+    if (batch.push({ line, text }) < batchSize) continue;
+    yield batch;
+    batch = [];
+  }
+  if (batch.length > 0) yield batch;
+}
+
+async function* lines(file: string): AsyncGenerator<string> {
+  let rest = '';
+  let line = 0;
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  for await (const chunk of chunksOf(file)) {
+    const parts = (rest + decoder.decode(chunk, { stream: true })).split('\n');
+    const long = parts.findIndex((part) => part.length > MAX_LINE_CHARACTERS);
+    if (long >= 0)
+      throw new OperatorError(
+        `Line ${line + long + 1} of ${nameOf(file)} is longer than any token: the file must have one token a line. The lines before it are done; you can safely run the command again.`,
+      );
+    rest = parts.pop()!;
+    line += parts.length;
+    yield* parts;
+  }
+  yield rest;
+}
+
+/** A scan has all of them in memory. */
+const MAX_VALUES = 100_000;
+
+/** One value a line; in an NDJSON file, each line is a JSON string. Skips blank lines. */
+async function valueLines(file: string): Promise<Line[]> {
+  const isJson = /\.(ndjson|jsonl)$/i.test(file);
+  const text = (await readText(file)).replace(/^\ufeff/, '');
+  const all = text.split('\n').map((one, i) => ({ line: i + 1, text: one.replace(/\r$/, '') }));
+  const values = all.filter(({ text }) => text !== '');
+  if (values.length > MAX_VALUES)
+    throw new OperatorError(
+      `${file} has more than ${count(MAX_VALUES, 'value')}: forget them in several files.`,
+    );
+  return isJson ? values.map(parsed) : values;
+}
+
+function parsed({ line, text: json }: Line): Line {
+  try {
+    const text: unknown = JSON.parse(json);
+    if (typeof text === 'string') return { line, text };
+  } catch {
+    // Said below.
+  }
+  throw new OperatorError(`Line ${line} is not a JSON string. Nothing was forgotten.`);
 }

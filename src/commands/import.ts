@@ -1,10 +1,10 @@
 import { createReadStream, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
-import type { Decode, Job, Row, RunEnd, TakeJob } from '#bulk';
+import type { Decode, Row, TakeJob } from '#bulk';
 import type { Config } from '../config/config.ts';
 import { InternalError, OperatorError } from '../errors.ts';
-import { type Imported, Importer } from '../records/import.ts';
+import { Importer } from '../records/import.ts';
 import { EXPIRED, isRefusal, PAIR_USES, type Pair } from '../records/pairs.ts';
 import { count } from '../terminal.ts';
 import { EveryKind } from '../tokens/every-kind.ts';
@@ -23,7 +23,7 @@ import {
   runRows,
 } from './bulk-options.ts';
 import { acting, command, type OutputOptions, printDone, withVault } from './command.ts';
-import { checkedManifest, checkPart, MANIFEST } from './export-manifest.ts';
+import { checkedManifest, checkPart, MANIFEST } from './export-parts.ts';
 import { Progress } from './progress.ts';
 import { followerOf } from './records.ts';
 
@@ -81,12 +81,7 @@ export function addImport(program: Command): void {
 }
 
 /** Rows by what became of them. */
-interface Tally {
-  rejected: number;
-  imported: number;
-  already_known: number;
-  detokenize_only: number;
-}
+type Tally = Record<'rejected' | 'imported' | 'already_known' | 'detokenize_only', number>;
 
 async function importPairs(
   vault: Vault,
@@ -123,18 +118,11 @@ async function importPairs(
   return audited(vault, config, { event: 'import', about, counts: () => tally }, run);
 }
 
-/** What an import reads: a file, or all parts of an export. */
-interface Source {
-  readonly path: string;
-  readonly inputPath: string;
-  readonly format: Job['format'];
-  readonly decode: Decode | undefined;
-  /** undefined: not known. */
-  readonly pairs?: number;
-}
-
-/** @throws OperatorError for a folder or a part that is not as the export wrote it */
-async function sourceOf(path: string, options: ImportArguments): Promise<Source> {
+/**
+ * The file of an import, or all parts of an export.
+ * @throws OperatorError for a folder or a part that is not as the export wrote it
+ */
+async function sourceOf(path: string, options: ImportArguments) {
   const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory();
   const manifest = isFolder ? await checkedManifest(path) : await checkPart(path);
   const [name = 'empty.ndjson'] = manifest?.parts.map(({ file }) => file) ?? [path];
@@ -142,7 +130,7 @@ async function sourceOf(path: string, options: ImportArguments): Promise<Source>
     throw new OperatorError(`${path} is encrypted: name the file of your key with --identity.`);
   const decode = options.identity === undefined ? undefined : await decoderFor(options.identity);
   const format = formatFor(name.replace(/\.age$/, ''), options);
-  if (manifest === undefined) return { path, inputPath: path, format, decode };
+  if (manifest === undefined) return { path, inputPath: path, format, decode, pairs: undefined };
   const files = manifest.parts.map(({ file }) => join(path, file));
   return {
     path: resolve(path),
@@ -162,22 +150,26 @@ async function* joined(files: readonly string[], decode: Decode | undefined) {
 }
 
 function jobOf(
-  { path, pairs, ...source }: Source,
+  { path, pairs, ...source }: Awaited<ReturnType<typeof sourceOf>>,
   options: ImportArguments,
   importer: Importer,
   tally: Tally,
   progress: Progress,
 ): TakeJob {
   const isJson = source.format === 'ndjson' || source.format === 'json';
-  const fields = fieldsOf(options, isJson);
-  const names = isJson ? withoutMarks(fields) : fields;
+  const paths = fieldsOf(options, isJson);
+  const fields = Object.values(paths).filter((field) => field !== undefined);
+  // As rows name them.
+  const names: Fields = Object.fromEntries(
+    Object.entries(paths).map(([role, path]) => [role, isJson ? path?.replace(/\?$/, '') : path]),
+  );
   const isKept = path !== '-' && !options.dryRun;
   return {
     ...jobOptions(options),
     ...source,
     operation: 'import',
     checkpointPath: isKept ? (options.checkpoint ?? `${path}.checkpoint`) : undefined,
-    fields: Object.values(fields),
+    fields,
     keepsBlank: true,
     terms: { '--kind': options.kind, '--space': options.space, '--random': `${options.random}` },
     take: async (rows) => {
@@ -185,8 +177,12 @@ function jobOf(
       const results = await importer.take(taken);
       const good = rows.filter((row) => row.problem === undefined);
       results.forEach((result, i) => {
-        if (isRefusal(result)) good[i]!.problem = { ...result, field: names[result.field] };
-        else add(tally, result, taken[i]!);
+        if (isRefusal(result)) {
+          good[i]!.problem = { ...result, field: names[result.field] };
+          return;
+        }
+        tally[result.isKnown ? 'already_known' : 'imported']++;
+        if (!result.isGiven && taken[i]!.use === 'both') tally.detokenize_only++;
       });
       tally.rejected += rows.filter((row) => row.problem !== undefined).length;
     },
@@ -194,37 +190,27 @@ function jobOf(
   };
 }
 
-/** What a field of a row says of its pair. */
+/** The meaning of a field for the pair of its row. */
 type Role = 'token' | 'value' | 'kind' | 'space' | 'expires' | 'use';
 /** Columns or paths. */
-type Fields = Partial<Record<Role, string>>;
+type Fields = Partial<Record<Role, string | undefined>>;
 
 /** In JSON, a path ends in `?` if rows may lack it, and rows have these names without an option. */
 function fieldsOf(options: ImportArguments, isJson: boolean): Fields {
-  const usual = (name: string) => (isJson ? `${name}?` : undefined);
-  const fields = {
-    token: options.tokenField,
-    value: options.valueField,
-    kind: options.kindField ?? usual('kind'),
-    space: options.spaceField ?? usual('space'),
-    expires: options.expiresField ?? usual('expires_at'),
-    use: options.useField ?? usual('use'),
+  const pathOf = (field: string | undefined, usual?: string) =>
+    isJson ? (field?.replace(ITEM, '') ?? `${usual}?`) : field;
+  return {
+    token: pathOf(options.tokenField),
+    value: pathOf(options.valueField),
+    kind: pathOf(options.kindField, 'kind'),
+    space: pathOf(options.spaceField, 'space'),
+    expires: pathOf(options.expiresField, 'expires_at'),
+    use: pathOf(options.useField, 'use'),
   };
-  const given = Object.entries(fields).filter(([, field]) => field !== undefined);
-  return Object.fromEntries(
-    given.map(([role, field]) => [role, isJson ? field!.replace(ITEM, '') : field]),
-  );
 }
 
 /** A row in JSONPath. */
 const ITEM = /^\$(\[\*\])?\.?/;
-
-/** The paths as rows name them. */
-function withoutMarks(fields: Fields): Fields {
-  return Object.fromEntries(
-    Object.entries(fields).map(([role, path]) => [role, path.replace(/\?$/, '')]),
-  );
-}
 
 /** The pair of a row; a row that has none gets its problem. */
 function pairOf(
@@ -251,17 +237,7 @@ function pairOf(
   };
 }
 
-function add(tally: Tally, { isKnown, isGiven }: Imported, { use }: Pair): void {
-  if (isKnown) tally.already_known++;
-  else tally.imported++;
-  if (!isGiven && use === 'both') tally.detokenize_only++;
-}
-
-function report(
-  end: RowsEnd,
-  tally: Durable<Tally>,
-  options: ImportArguments,
-): Durable<Tally & Pick<RunEnd, 'is_complete'>> {
+function report(end: RowsEnd, tally: Durable<Tally>, options: ImportArguments) {
   const { is_complete: isComplete, rows, rejected, seconds } = end;
   const isDryRun = options.dryRun === true;
   const others =

@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { newKekSettings } from '../config/config.ts';
 import { kekSourceOf } from '../kek/kek-source.ts';
 import type { KekSettings } from '../kek/source.ts';
@@ -13,6 +13,7 @@ import {
   printDone,
   printTable,
   time,
+  whole,
   withVault,
 } from './command.ts';
 import { addReseal } from './records.ts';
@@ -60,10 +61,7 @@ function addRewrap(keyring: Command): void {
     });
 }
 
-function keyVersion(text: string): number {
-  if (!/^[1-9]\d{0,4}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
-  return Number(text);
-}
+const keyVersion = whole('a whole number', 1, 99_999);
 
 /** Opening the vault has unwrapped every key, so all listed keys work. */
 async function status(vault: Vault, options: OutputOptions): Promise<void> {

@@ -28,7 +28,7 @@ export interface Strings {
 const MAX_RECORD_BYTES = 1024 * 1024;
 
 /**
- * What a policy does to the strings of a record, as the service does it.
+ * The strings of a record, and the result of the policy for each, as the service computes it.
  * @param file a record, a list of records, a body with `data`, or a record a line
  */
 export async function stringsIn(file: string, policy: DeclaredPolicy): Promise<Strings[]> {

@@ -1,8 +1,10 @@
-import { existsSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, writeFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { Command, Option } from 'commander';
+import { Command, CommanderError, Option } from 'commander';
+import { errorCode, InternalError, operatorError, PerhapsDone } from '../errors.ts';
 import { shownLines } from '../terminal.ts';
 import { VERSION } from '../version.ts';
 import { command, config, examplesHelp, examplesOf, refuseRepeated } from './command.ts';
@@ -10,12 +12,7 @@ import { addCompletion } from './completion.ts';
 
 type Add = (program: Command) => void;
 
-/** Groups of --help, by task. */
-const RUN = 'Run:';
-const CLIENTS = 'Clients and API keys:';
-const FILES = 'Values and files:';
-const STORED = 'Stored values:';
-const TROUBLE = 'Trouble:';
+/** A group of --help without a name of its own. */
 const MORE = 'More:';
 
 /**
@@ -23,22 +20,22 @@ const MORE = 'More:';
  * does not wait for the modules of the others.
  */
 const COMMANDS: Readonly<Record<string, readonly [group: string, load: () => Promise<Add>]>> = {
-  serve: [RUN, async () => addServe],
-  migrate: [RUN, async () => (await import('./migrate.ts')).addMigrate],
-  client: [CLIENTS, async () => (await import('./client.ts')).addClient],
-  'api-key': [CLIENTS, async () => (await import('./api-key.ts')).addApiKey],
+  serve: ['Run:', async () => addServe],
+  migrate: ['Run:', async () => (await import('./node.ts')).addMigrate],
+  client: ['Clients and API keys:', async () => (await import('./client.ts')).addClient],
+  'api-key': ['Clients and API keys:', async () => (await import('./client.ts')).addApiKey],
   policy: ['Kinds and rights:', async () => (await import('./policy.ts')).addPolicy],
-  tokenize: [FILES, async () => (await import('./bulk.ts')).addTokenize],
-  detokenize: [FILES, async () => (await import('./bulk.ts')).addDetokenize],
-  import: [STORED, async () => (await import('./import.ts')).addImport],
-  export: [STORED, async () => (await import('./export.ts')).addExport],
-  forget: [STORED, async () => (await import('./forget.ts')).addForget],
-  verify: [STORED, async () => (await import('./records.ts')).addVerify],
+  tokenize: ['Values and files:', async () => (await import('./bulk.ts')).addTokenize],
+  detokenize: ['Values and files:', async () => (await import('./bulk.ts')).addDetokenize],
+  import: ['Stored values:', async () => (await import('./import.ts')).addImport],
+  export: ['Stored values:', async () => (await import('./export.ts')).addExport],
+  forget: ['Stored values:', async () => (await import('./forget.ts')).addForget],
+  verify: ['Stored values:', async () => (await import('./records.ts')).addVerify],
   audit: ['Audit log:', async () => (await import('./audit.ts')).addAudit],
   keyring: ['Keys of the vault:', async () => (await import('./keyring.ts')).addKeyring],
-  doctor: [TROUBLE, async () => (await import('./doctor.ts')).addDoctor],
-  config: [TROUBLE, async () => (await import('./config.ts')).addConfig],
-  license: [TROUBLE, async () => (await import('./license.ts')).addLicense],
+  doctor: ['Trouble:', async () => (await import('./node.ts')).addDoctor],
+  config: ['Trouble:', async () => (await import('./node.ts')).addConfig],
+  license: ['Trouble:', async () => (await import('./node.ts')).addLicense],
   openapi: [MORE, async () => addOpenApi],
 };
 
@@ -148,7 +145,7 @@ of a file were rejected; 130 interrupted.`;
  * The words without --help when they name no command: commander would print the help of what is
  * above it, as if the command were known.
  */
-export function wordsFor(program: Command, words: readonly string[]): string[] {
+function wordsFor(program: Command, words: readonly string[]): string[] {
   let at = program;
   for (const word of words) {
     if (word.startsWith('-') || at.commands.length === 0) break;
@@ -171,4 +168,80 @@ function teach(program: Command): void {
   }
   program.commandsGroup(MORE).helpCommand('help [command]', 'Show how to use a command.');
   program.addHelpText('after', `${TEACHING}${pointer('Documents', DOCS)}`);
+}
+
+/** Exit codes: 0 done, 1 a problem (named on standard error), 2 wrong usage. */
+const FAILED = 1;
+const WRONG_USAGE = 2;
+
+/** The text for the operator: our own words, or the code of the failure. */
+async function explain(error: unknown): Promise<string> {
+  const { BulkError } = await import('#bulk');
+  if (error instanceof BulkError) return `${error.message}.`;
+  const explained = operatorError(error);
+  if (explained !== undefined) return explained.message;
+  const code = errorCode(error) ?? errorCode((error as Error).cause);
+  const detail = code === undefined ? '' : ` (${code})`;
+  if (error instanceof InternalError) return `${error.message}${detail}. Run: standin doctor`;
+  return `Unexpected failure${detail}: ${error instanceof Error ? error.message : String(error)}`;
+}
+
+const PERHAPS_DONE = '. The change may have been made: run the command again.';
+
+/** Runs the command that the arguments of the process name. */
+export async function run(): Promise<void> {
+  harden();
+  const exitCode = await execute(process.argv.slice(2));
+  if (exitCode !== undefined) process.exit(exitCode);
+}
+
+/** @returns the exit code, when the command is over; undefined: the process ends by itself */
+export async function execute(args: readonly string[]): Promise<number | undefined> {
+  try {
+    const [first, ...rest] = args;
+    // `help client create` means `client create --help`.
+    const isHelp = first === 'help' && rest.length > 0;
+    const words = isHelp ? [...rest, '--help'] : args;
+    const program = await buildProgram(words[0]);
+    await program.parseAsync(wordsFor(program, words), { from: 'user' });
+    return undefined;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
+    const again = error instanceof PerhapsDone ? PERHAPS_DONE : '';
+    process.stderr.write(`standin: ${shownLines((await explain(error)) + again)}\n`);
+    return FAILED;
+  }
+}
+
+/**
+ * Keeps debuggers and core files away from the memory of this process, which holds keys and values.
+ * Children inherit the core file settings, but not the signal handler.
+ */
+function harden(): void {
+  // Without a handler, Node would open a debugger port and expose all keys.
+  process.on('SIGUSR1', () => {});
+  preventCoreFiles();
+}
+
+/** Selects the kinds of memory in a core file, one bit each (core(5)). */
+const CORE_FILTER = '/proc/self/coredump_filter';
+const PRLIMIT_TIMEOUT_MS = 2_000;
+
+/**
+ * Two ways, because either can fail. The filter leaves memory out, but the kernel still writes the
+ * registers of all threads, and tests found halves of keys there. So the size limit is set to 0
+ * too; Node cannot do that, so prlimit of util-linux does. For other systems, see
+ * docs/operating.md.
+ */
+function preventCoreFiles(): void {
+  if (process.platform !== 'linux') return;
+  try {
+    writeFileSync(CORE_FILTER, '0');
+  } catch {
+    // Not permitted here: prlimit still helps.
+  }
+  spawnSync('prlimit', ['--core=0', '--pid', String(process.pid)], {
+    stdio: 'ignore',
+    timeout: PRLIMIT_TIMEOUT_MS,
+  });
 }

@@ -1,4 +1,5 @@
 import { count, plural } from '../terminal.ts';
+import { interruptible } from './command.ts';
 
 const DRAW_INTERVAL_MS = 200;
 const LINE_INTERVAL_MS = 10_000;
@@ -11,7 +12,7 @@ interface ProgressOptions {
   readonly unit: string;
   /** undefined: unknown. The bar then shows the share, if known. */
   readonly total?: number | undefined;
-  /** What the work waits for at the moment; undefined: nothing. */
+  /** The reason why the work waits at the moment; undefined: none. */
   readonly waitsFor?: () => string | undefined;
   readonly output?: NodeJS.WriteStream;
   readonly nowMs?: () => number;
@@ -126,6 +127,29 @@ export class Progress {
   #bar(share: number): string {
     const cells = Math.floor(share * BAR_CELLS);
     return this.#output.isTTY ? `[${'#'.repeat(cells).padEnd(BAR_CELLS, '.')}] ` : '';
+  }
+}
+
+const TICK_MS = 1_000;
+
+/** Shows the progress of work until it ends, or Ctrl-C stops it. */
+export async function watched<T extends object>(
+  progress: Progress,
+  work: (stop: AbortSignal) => Promise<T>,
+): Promise<{ readonly result: T; readonly seconds: number; readonly isStopped: boolean }> {
+  const startedAtMs = performance.now();
+  const ticking = setInterval(() => progress.tick(), TICK_MS);
+  let isWhole = false;
+  try {
+    return await interruptible(async (stop) => {
+      const result = await work(stop);
+      isWhole = !stop.aborted && !('error' in result && result.error);
+      const seconds = Math.round(performance.now() - startedAtMs) / 1000;
+      return { result, seconds, isStopped: stop.aborted };
+    });
+  } finally {
+    clearInterval(ticking);
+    progress.end(isWhole);
   }
 }
 

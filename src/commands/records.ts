@@ -13,14 +13,14 @@ import {
   acting,
   command,
   EXIT_INTERRUPTED,
-  interruptible,
   type OutputOptions,
   printDone,
   printPainted,
   tableText,
+  whole,
   withVault,
 } from './command.ts';
-import { Progress } from './progress.ts';
+import { Progress, watched } from './progress.ts';
 
 interface RecordsArguments extends OutputOptions {
   /** Records a second. */
@@ -70,12 +70,7 @@ export function addRate(made: Command): Command {
   return made.option('--rate <n>', 'most records a second; default: no limit', rate);
 }
 
-export function rate(text: string): number {
-  const parsed = Number(text);
-  if (!Number.isInteger(parsed) || parsed < 1 || parsed > 10_000_000)
-    throw new InvalidArgumentError('It must be a whole number of records a second, 1 to 10000000.');
-  return parsed;
-}
+export const rate = whole('a whole number of records a second, 1 to 10000000', 1, 10_000_000);
 
 function fingerprint(text: string): string {
   const digits = text.replaceAll('-', '').toLowerCase();
@@ -88,7 +83,7 @@ async function verifyRecords(
   vaultOptions: VaultOptions,
   options: RecordsArguments,
 ): Promise<void> {
-  const { result, listed, seconds } = await watched(vault, vaultOptions, options, verify);
+  const { result, listed, seconds } = await watchedScan(vault, vaultOptions, options, verify);
   const { records, aliases, bad, by_kind: byKind, next } = result;
   const rest = next === undefined ? '' : ` The rest: standin verify --from ${next}`;
   const beside = aliases === 0 ? '' : `; besides, ${count(aliases, 'alias')} of imported tokens`;
@@ -122,7 +117,7 @@ function byKindText(counts: readonly KindCount[]): string {
 }
 
 async function resealRecords(vault: Vault, vaultOptions: VaultOptions, options: RecordsArguments) {
-  const { result, listed, seconds } = await watched(vault, vaultOptions, options, reseal);
+  const { result, listed, seconds } = await watchedScan(vault, vaultOptions, options, reseal);
   const { key_version: keyVersion, resealed, bad, next } = result;
   const isComplete = next === undefined;
   const report = { bad_records: listed, is_complete: isComplete, seconds };
@@ -140,39 +135,25 @@ export function followerOf(vault: Vault, options: VaultOptions): KeyringFollower
   return new KeyringFollower(vault.wrappedKeys, kekSourceOf(options), vault.plainKeys);
 }
 
-type Work<T> = (vault: Vault, settings: ReadSettings) => Promise<T>;
-
-/**
- * Runs `work` with a progress bar until it ends or Ctrl-C stops it. Prints bad records as they are
- * found.
- */
-export async function watched<T extends object>(
+/** Does work on records, and prints bad records as they are found. */
+export async function watchedScan<T extends object>(
   vault: Vault,
   vaultOptions: VaultOptions,
   { rate, from }: Pick<RecordsArguments, 'rate' | 'from'>,
-  work: Work<T>,
-): Promise<{ result: T; listed: readonly BadRecord[]; seconds: number }> {
+  work: (vault: Vault, settings: ReadSettings) => Promise<T>,
+) {
   const follower = followerOf(vault, vaultOptions);
   const progress = new Progress({ unit: 'record', total: await recordsFrom(vault, from) });
-  const startedAtMs = performance.now();
   const listed: BadRecord[] = [];
   const onBad = (record: BadRecord) => {
     progress.note(`bad record ${record.fingerprint}: ${REASONS[record.reason]}`);
     if (listed.length < MAX_LISTED) listed.push(record);
   };
   const onProgress = (records: number) => progress.advance(records);
-  let isWhole = false;
-  try {
-    const result = await interruptible(async (stop) => {
-      const end = await work(vault, { from, rate, stop, follower, onBad, onProgress });
-      isWhole = !stop.aborted && !('error' in end && end.error);
-      return end;
-    });
-    const seconds = Math.round(performance.now() - startedAtMs) / 1000;
-    return { result, listed, seconds };
-  } finally {
-    progress.end(isWhole);
-  }
+  const ended = await watched(progress, (stop) =>
+    work(vault, { from, rate, stop, follower, onBad, onProgress }),
+  );
+  return { ...ended, listed };
 }
 
 /** @throws OperatorError on bad records; the error of the database, if that ended the work */

@@ -10,7 +10,7 @@ import {
   type StoredPolicy,
   versionOf,
 } from '../store/policies.ts';
-import { leaseMs, STANDBY_TIMEOUT_MS, VAULT_TIMEOUT_MS } from '../timeouts.ts';
+import { leaseMs, POLICY_LEASE_MS, STANDBY_TIMEOUT_MS, VAULT_TIMEOUT_MS } from '../timeouts.ts';
 import type { Durable } from '../types.ts';
 import { parsePolicy } from './parse.ts';
 import type { Policy } from './policy.ts';
@@ -29,8 +29,6 @@ export interface PolicySnapshot {
   readonly problem: unknown;
 }
 
-/** A request that uses an older policy could break the promise of 5 s. */
-export const POLICY_LEASE_MS = 5_000;
 /** Between reads of a database that refuses connections at once. */
 const PAUSE_MS = 50;
 /** An applied version becomes known after this time, plus one query. */

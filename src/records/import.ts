@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Opened, OpenedAlias, OpenedValue } from '../crypto/keyring.ts';
-import { POLICY_LEASE_MS } from '../policy/policy-follower.ts';
 import { allowedOr } from '../store/database-error.ts';
 import type { NewRecord, StoredRecord } from '../store/record-sql.ts';
 import { databaseTimeMs } from '../store/server.ts';
-import { commandDeadline } from '../timeouts.ts';
+import { commandDeadline, POLICY_LEASE_MS } from '../timeouts.ts';
 import type { EveryKind } from '../tokens/every-kind.ts';
 import type { FreshRecord } from '../types.ts';
 import type { KeyringFollower } from '../vault/keyring-follower.ts';

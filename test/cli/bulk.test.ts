@@ -5,7 +5,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { bulkRuns, csvOf } from '../support/bulk-run.ts';
 import { samples } from '../support/samples.ts';
-import { CLI, createClient, endOf } from '../support/service.ts';
+import { CLI, endOf } from '../support/service.ts';
 
 const runs = bulkRuns();
 afterAll(() => expect(runs.stderr).not.toContain('@example.org'));
@@ -217,18 +217,12 @@ describe('it refuses', () => {
     expect(await runs.failure(`tokenize ${args}`, {}, 2)).toContain(message);
   });
 
-  test('keys that are missing, malformed, unknown or not allowed to, in words', async () => {
-    const { api_key: apiKey } = await createClient(runs.place, '--can', 'detokenize');
-    for (const [env, words] of [
-      [{ STANDIN_API_KEY: '' }, 'set STANDIN_API_KEY'],
-      [{ STANDIN_API_KEY: 'x' }, 'STANDIN_API_KEY is not an API key'],
-      [{ STANDIN_URL: 'x' }, 'STANDIN_URL is not an http://'],
-      [{ STANDIN_API_KEY: `stk_${'a'.repeat(34)}` }, '401'],
-      [{ STANDIN_API_KEY: apiKey }, '403'],
-    ] as const)
-      expect(await runs.failure('tokenize f.csv --fields a -o g.csv --force', env)).toContain(
-        words,
-      );
+  test.each([
+    [{ STANDIN_API_KEY: '' }, 'set STANDIN_API_KEY'],
+    [{ STANDIN_API_KEY: 'x' }, 'STANDIN_API_KEY is not an API key'],
+    [{ STANDIN_URL: 'x' }, 'STANDIN_URL is not an http://'],
+  ])('settings that are missing or malformed: %j', async (env, words) => {
+    expect(await runs.failure('tokenize f.csv --fields a -o g.csv --force', env)).toContain(words);
   });
 
   test('an API key is taken from a file', async () => {

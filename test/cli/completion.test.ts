@@ -56,7 +56,7 @@ async function type(shell: string, setUp: string, keys: string): Promise<string>
   }
 }
 
-/** What is typed, and the words that the program is then given. */
+/** Typed keys, and the words that the program then gets. */
 const TYPED: readonly (readonly [string, readonly string[]])[] = [
   ['standin cli\tcr\t--na\tx', ['client', 'create', '--name', 'x']],
   ['standin client create --can det\t', ['client', 'create', '--can', 'detokenize']],
@@ -81,7 +81,7 @@ const CAN = [
 const hasTerminal = isThere('script');
 
 describe.runIf(isThere('bash'))('bash', () => {
-  /** What is offered for the last of these words. */
+  /** The candidates for the last of these words. */
   async function offered(...words: string[]): Promise<string[]> {
     const file = await install('bash');
     const script = `source '${file}'; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _standin
@@ -128,7 +128,7 @@ describe.runIf(isThere('zsh') && hasTerminal)('zsh', () => {
 });
 
 describe.runIf(isThere('fish'))('fish', () => {
-  /** What is offered for the end of the line. */
+  /** The candidates for the end of the line. */
   async function offered(line: string): Promise<string[]> {
     const script = `source ${await install('fish')}; complete -C ${JSON.stringify(line)}`;
     const env = { PATH: process.env.PATH!, HOME: at.place.folder };
@@ -149,7 +149,8 @@ describe.runIf(isThere('fish'))('fish', () => {
     expect(await offered('standin help keyr')).toEqual(['keyring']);
     for (const wanted of ['forget --file', 'license verify'])
       expect(await offered(`standin ${wanted} som`)).toEqual(['some folder/']);
+    expect(await offered('standin forget --file=som')).toEqual(['--file=some folder/']);
     for (const none of ['client list', 'client create --name', 'nonsense'])
-      expect(await offered(`standin ${none} som`)).toEqual([]);
+      expect(await offered(`standin ${none} ./som`)).toEqual([]);
   });
 });

@@ -22,7 +22,7 @@ interface Finding {
   readonly detail: string;
 }
 
-/** What is not well; an `ok` in it would be a mistake of doctor. */
+/** The findings that are not `ok`. */
 async function troubles(place: Place, env: Record<string, string> = {}): Promise<Finding[]> {
   const { run } = commandsOf(() => place);
   const { code, stdout, stderr } = await run('doctor --json', env);
@@ -223,7 +223,7 @@ describe.runIf(kinds().includes('server'))('doctor on a server', () => {
 describe('doctor on AUDIT_LOG', () => {
   const at = placeFor('block', undefined, withVault);
 
-  /** What doctor says of this AUDIT_LOG, and its exit code. */
+  /** The finding of doctor about this AUDIT_LOG, and its exit code. */
   async function examine(path: string): Promise<Finding & { code: number | string }> {
     const { code, stdout } = await at.run('doctor --json', { AUDIT_LOG: path });
     const finding = JSON.parse(stdout).find((one: Finding) => one.check === 'audit log');

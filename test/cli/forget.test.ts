@@ -93,7 +93,8 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
   test('`forget --dry-run` counts, names the lines of unknown tokens with --json, and changes nothing', async () => {
     const [known, before] = (await tokenize('dry known', 'dry before')) as [string, string];
     await forget(before, '--yes');
-    const file = fileOf(known, '', UNKNOWN, `  ${before}`, 'no token');
+    // A byte order mark and space around a token are no part of it. No token is longer than the last.
+    const file = fileOf(`\ufeff${known}`, '', UNKNOWN, `  ${before}`, 'x'.repeat(1_000));
     const { code, stderr, found } = await forgetJson('--file', file, '--dry-run');
     expect(code).toBe(1);
     expect(found).toEqual({
@@ -140,7 +141,7 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
     const missing = await forget('--file', at.path('nothing'), '--yes');
     expect(missing).toMatchObject({ code: 1, stdout: '' });
     expect(missing.stderr).toContain('cannot be read (ENOENT)');
-    const long = await forget('--file', fileOf('a', 'x'.repeat(5_000)), '--yes');
+    const long = await forget('--file', fileOf('a', 'x'.repeat(1_001)), '--yes');
     expect(long).toMatchObject({ code: 1, stdout: '' });
     expect(long.stderr).toMatch(/^standin: Line 2 of .* one token a line/);
     expect(long.stderr).not.toContain('xxx');

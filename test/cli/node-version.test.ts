@@ -48,5 +48,5 @@ test.each(['12.22.12', '18.20.8', '20.18.3'])(
 test.each(['20.19.0', '22.0.0', '100.1.0'])('Node %s is taken', (version) => {
   const { status, stdout, loaded } = runOn(version);
   expect({ status, stdout }).toEqual({ status: 0, stdout: `${packageJson.version}\n` });
-  expect(loaded).toContain('commands/run.js');
+  expect(loaded).toContain('commands/program.js');
 });

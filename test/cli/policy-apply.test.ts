@@ -46,7 +46,7 @@ async function question(file: string): Promise<Asked> {
   return asked;
 }
 
-/** What the terminal shows of a command that changed nothing. */
+/** The output of a command on the terminal that changed nothing. */
 async function refusedBy(asked: Asked, answer: string): Promise<string> {
   const { code, stdout } = await asked.answer(answer);
   expect(code).toBe(1);

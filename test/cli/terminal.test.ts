@@ -9,7 +9,7 @@ const EVIL =
   'a\u001b]0;pwned\u0007\u001b[2J\nforged  row\r\u202egnp.exe\u2066\u009b31m\u2028z\u007f';
 const SAFE =
   'a\\u001b]0;pwned\\u0007\\u001b[2J\\u000aforged  row\\u000d\\u202egnp.exe\\u2066\\u009b31m\\u2028z\\u007f';
-/** What no terminal may get; line ends are ours. */
+/** Characters that no terminal may get. Line ends are ours. */
 const RAW = /(?!\n)[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/u;
 const plain = (text: string) => text.replaceAll(COLOURS, '');
 

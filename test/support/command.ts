@@ -1,7 +1,7 @@
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest';
-import { execute } from '../../src/commands/run.ts';
+import { execute } from '../../src/commands/program.ts';
 import { environmentOf } from './program.ts';
 import { type Ended, type Place, runCli, usualPlace } from './service.ts';
 
@@ -68,7 +68,7 @@ function captured(stream: NodeJS.WriteStream) {
 /** Commands with single spaces between their words, or their words. */
 type Words = string | readonly string[];
 
-/** What a test does in the folder of a place. Each command but `run` must end as it says. */
+/** The commands of a test in the folder of a place. Each but `run` must end as it says. */
 export interface Commands {
   readonly place: Place;
   run(command: Words, env?: Record<string, string>): Promise<Ended>;

@@ -73,8 +73,8 @@ ops: types client-settings errors kek options timeouts vault access limits polic
 process: terminal types crypto errors private-files kek options timeouts store vault access limits
   policy audit memory config version observe tokens public ops
 main: kek timeouts store vault access audit config observe records process
-commands: terminal types client-settings errors kek options embedded vault access policy audit
-  config version tokens public openapi records ops process main #client #paths #bulk
+commands: terminal types client-settings errors kek options timeouts embedded vault access policy
+  audit config version tokens public openapi records ops process main #client #paths #bulk
 cli: commands
 #paths: #client/path
 #bulk: #paths

@@ -12,7 +12,7 @@ function pathOf(made: Command): string {
   return made.parent === null ? made.name() : `${pathOf(made.parent)} ${made.name()}`;
 }
 
-/** What --help prints. */
+/** The output of --help. */
 function helpOf(made: Command): string {
   let text = '';
   const add = (part: string) => {

@@ -1,8 +1,8 @@
 import { kekSourceOf } from '../../kek/kek-source.ts';
 import * as schemas from '../../openapi/schemas.ts';
+import { IN_FORCE_S } from '../../timeouts.ts';
 import { keyStatus, rotateKey } from '../../vault/key-lifecycle.ts';
 import { type AdminPart, changing, checkMatch, reading } from './operation.ts';
-import { IN_FORCE_S } from './policies.ts';
 
 export const KEYS: AdminPart = {
   ...{ tag: 'Keys', description: 'That seal the records.' },

@@ -1,8 +1,8 @@
 import * as schemas from '../../openapi/schemas.ts';
 import { applyPolicy, findPolicy, listPolicies, planningFacts } from '../../policy/policies.ts';
-import { POLICY_LEASE_MS } from '../../policy/policy-follower.ts';
 import { offThread, TooMuchWork } from '../../policy/policy-work.ts';
 import { invalid } from '../../public/body/data.ts';
+import { IN_FORCE_S } from '../../timeouts.ts';
 import type { Vault } from '../../vault/vault.ts';
 import { refusal } from '../errors.ts';
 import {
@@ -18,8 +18,6 @@ import {
   reading,
 } from './operation.ts';
 
-/** Nodes read the policy and the keyring every 2 s. */
-export const IN_FORCE_S = POLICY_LEASE_MS / 1_000;
 /** In `confirmed`: all consequences, whatever they are. */
 const ALL = '*';
 const MAX_VERSION_DIGITS = 9;

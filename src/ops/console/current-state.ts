@@ -23,8 +23,8 @@ import {
 import { operatorError } from '../../errors.ts';
 import { describePolicy, seenBy } from '../../policy/policies.ts';
 import { ELSEWHERE } from '../../policy/policy.ts';
-import { POLICY_LEASE_MS, type PolicyFollower, tagOf } from '../../policy/policy-follower.ts';
-import { leaseMs, monotonicMs } from '../../timeouts.ts';
+import { type PolicyFollower, tagOf } from '../../policy/policy-follower.ts';
+import { leaseMs, monotonicMs, POLICY_LEASE_MS } from '../../timeouts.ts';
 import { Health } from '../../tokens/health.ts';
 import { type KeyCounts, keyCounts } from '../../vault/key-lifecycle.ts';
 import type { KeyringFollower } from '../../vault/keyring-follower.ts';
