@@ -11,29 +11,14 @@ import type {
   VaultOptions,
 } from '../options.ts';
 import { readSecret, readTrusted } from '../private-files.ts';
-import { jwtOptions, jwtProblems } from './jwt.ts';
 import { KEK_SETTINGS, kekProblems, kekSettings, namesSource, parseKekSettings } from './kek.ts';
-import { LOOPBACK, parseSettings, problemsIn, together, type ValuesOf } from './setting.ts';
-import { SERVICE_SETTINGS, SETTINGS } from './settings.ts';
-import { tracingOptions } from './tracing.ts';
+import { alone, LOOPBACK, parseSettings, problemsIn, together, type ValuesOf } from './setting.ts';
+import { JWT_SETTINGS, SERVICE_SETTINGS, SETTINGS } from './settings.ts';
 import { misspeltGuards, unknownSettings } from './unknown.ts';
 
 type Values = ValuesOf<typeof SETTINGS>;
 
-export interface Config extends Values {
-  readonly vault: VaultOptions;
-  readonly license: LicenseFiles | undefined;
-  /** undefined: callers need an API key. */
-  readonly jwt: JwtOptions | undefined;
-  /** Of clients without their own. */
-  readonly limits: DefaultLimits;
-  /** undefined: HTTP in clear. */
-  readonly tls: TlsFiles | undefined;
-  /** undefined: no spans. */
-  readonly tracing: TracingOptions | undefined;
-  /** Names that look like settings, in words. */
-  readonly unknownSettings: readonly string[];
-}
+export interface Config extends ReturnType<typeof parseConfig> {}
 
 /**
  * Reads `.env` of the working directory; the environment overrides it. No other code reads either.
@@ -147,10 +132,10 @@ function readText(path: string, readOne: typeof readSecret): string {
 }
 
 /** @throws OperatorError with every problem, not only the first */
-export function parseConfig(environment: NodeJS.Dict<string>): Config {
+export function parseConfig(environment: NodeJS.Dict<string>) {
   const { values: config, problems: refused } = parseSettings(SETTINGS, environment);
   const problems = [
-    ...removedSettings(environment),
+    ...problemsIn({ [WORKERS_IS_GONE]: Boolean(environment.WORKERS) }),
     ...misspeltGuards(environment),
     ...refused.values(),
     ...kekProblems(config, refused),
@@ -164,21 +149,22 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
     ...config,
     vault: vaultOptions(config, environment),
     license: licenseFiles(config),
+    /** undefined: callers need an API key. */
     jwt: jwtOptions(config),
+    /** Of clients without their own. */
     limits: defaultLimits(config),
+    /** undefined: HTTP in clear. */
     tls: tlsFiles(config),
+    /** undefined: no spans. */
     tracing: tracingOptions(config),
+    /** Names that look like settings, in words. */
     unknownSettings: unknownSettings(environment),
   };
 }
 
 /** Ignoring a removed setting silently would leave most of a machine unused. */
-function removedSettings(environment: NodeJS.Dict<string>): string[] {
-  if (!environment.WORKERS) return [];
-  return [
-    'WORKERS is gone, because a service is one process: remove it. To use more processors, run more nodes: on one port with REUSE_PORT=true (Node 22.12 or newer), or each on its own port behind a load balancer. Share their rate limits with REDIS_URL. See docs/operating/deploy.md, Several nodes on one machine.',
-  ];
-}
+const WORKERS_IS_GONE =
+  'WORKERS is gone, because a service is one process: remove it. To use more processors, run more nodes: on one port with REUSE_PORT=true (Node 22.12 or newer), or each on its own port behind a load balancer. Share their rate limits with REDIS_URL. See docs/operating/deploy.md, Several nodes on one machine.';
 
 /** Whether this Node supports `reusePort` in net.Server.listen. Older versions ignore it. */
 export function canSharePort(nodeVersion: string): boolean {
@@ -219,6 +205,15 @@ function contradictions(config: Values): string[] {
   });
 }
 
+/** Skips contradictions of refused settings, which would seem not set. */
+function jwtProblems(config: Values, refused: ReadonlyMap<string, string>): string[] {
+  if (Object.keys(JWT_SETTINGS).some((name) => refused.has(name))) return [];
+  return problemsIn({
+    ...together(config, 'JWT_ISSUER', 'JWT_AUDIENCE'),
+    ...alone(config, 'JWT_ISSUER', 'JWT_JWKS_URL', 'JWT_TYPE'),
+  });
+}
+
 function adminProblems(config: Values, refused: ReadonlyMap<string, string>): string[] {
   const { ADMIN_TOKEN, ADMIN_DATABASE_URL, OPS_HOST, OPS_PORT, OPS_TLS, OPS_TOKEN } = config;
   return problemsIn({
@@ -239,12 +234,9 @@ function adminProblems(config: Values, refused: ReadonlyMap<string, string>): st
 
 function vaultOptions(config: Values, environment: NodeJS.Dict<string>): VaultOptions {
   return {
-    databaseUrl: config.DATABASE_URL,
-    databaseConnections: config.DATABASE_CONNECTIONS,
-    dataDir: config.DATA_DIR,
-    kek: kekSettings(config, environmentOfKek(environment)),
-    token_suffix: config.TOKEN_SUFFIX,
-    allowUnsafePostgres: config.ALLOW_UNSAFE_POSTGRES,
+    ...{ databaseUrl: config.DATABASE_URL, databaseConnections: config.DATABASE_CONNECTIONS },
+    ...{ dataDir: config.DATA_DIR, kek: kekSettings(config, environmentOfKek(environment)) },
+    ...{ token_suffix: config.TOKEN_SUFFIX, allowUnsafePostgres: config.ALLOW_UNSAFE_POSTGRES },
   };
 }
 
@@ -263,4 +255,23 @@ function tlsFiles(config: Values): TlsFiles | undefined {
   const { TLS_CERT_FILE: certificateFile, TLS_KEY_FILE: keyFile } = config;
   const clientCaFile = config.TLS_CLIENT_CA_FILE;
   return certificateFile && keyFile ? { certificateFile, keyFile, clientCaFile } : undefined;
+}
+
+function jwtOptions(config: Values): JwtOptions | undefined {
+  const { JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = config;
+  if (issuer === undefined || audience === undefined) return undefined;
+  const { JWT_JWKS_URL: jwksUrl, JWT_CLIENT_CLAIM: claim, JWT_TYPE: type } = config;
+  return { issuer, audience, jwksUrl, claim, type };
+}
+
+function tracingOptions(config: Values): TracingOptions | undefined {
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint } = config;
+  if (endpoint === undefined) return undefined;
+  return {
+    url: `${endpoint}/v1/traces`,
+    headers: config.OTEL_EXPORTER_OTLP_HEADERS ?? {},
+    attributes: { ...config.OTEL_RESOURCE_ATTRIBUTES, 'service.name': config.OTEL_SERVICE_NAME },
+    sampler: config.OTEL_TRACES_SAMPLER,
+    ratio: config.OTEL_TRACES_SAMPLER_ARG,
+  };
 }
