@@ -71,11 +71,11 @@ async function start(config: Config, signals: Signals): Promise<void> {
   const sizes = new VaultSizes(vault.pool);
   const metrics = createMetrics();
   metrics.observe({
-    expiredRecords: () => expiry.removed,
-    vaultRows: async () => (await sizes.read()).records,
-    keyringAge: () => (monotonicMs() - keys.latest.asOfMs) / 1000,
-    licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
-    certificateExpires: certificate && (() => certificate.expiresAt),
+    standin_expired_records_total: () => expiry.removed,
+    standin_vault_rows: async () => (await sizes.read()).records,
+    standin_keyring_age_seconds: () => (monotonicMs() - keys.latest.asOfMs) / 1000,
+    standin_license_days_left: config.license && (() => license.daysLeft() ?? 0),
+    standin_tls_certificate_expires_seconds: certificate && (() => certificate.expiresAt),
   });
   log.debug({}, 'vault opened');
   const parts = { config, vault, keys, license, certificate, metrics, log };

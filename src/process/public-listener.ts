@@ -210,13 +210,13 @@ async function openParts(options: ListenerOptions): Promise<Parts> {
   const budget = new ByteBudget(budgetBytes, metrics.cutOff);
   log.countWaiting((bytes) => budget.count(bytes));
   metrics.observe({
-    postgresSafe: guards.isServerSafe,
-    bytesHeld: () => budget.held,
-    clientCounts: () => uses.counts(),
-    droppedLogLines: () => log.dropped(),
-    rateLimitShared: buckets.isShared === undefined ? undefined : () => buckets.isShared!,
-    keyVersion: () => keys.primaryVersion,
+    standin_postgres_safe: guards.isServerSafe,
+    standin_held_bytes: () => budget.held,
+    standin_log_lines_dropped_total: () => log.dropped(),
+    standin_rate_limit_shared: buckets.isShared === undefined ? undefined : () => buckets.isShared!,
+    standin_key_version: () => keys.primaryVersion,
   });
+  metrics.observeClients(() => uses.counts());
   const policies = followedPolicies(options);
   const parts = { buckets, uses, guards, policies };
   return { ...parts, context: await createContext(options, parts, budget) };
@@ -281,7 +281,8 @@ async function openAuthenticator(
       const what = 'the keys of JWT_ISSUER cannot be fetched: the last ones serve for 1 h';
       log.warn({ problem }, what);
     });
-  if (issuerKeys !== undefined) metrics.observe({ issuerKeysAge: () => issuerKeys.ageS });
+  if (issuerKeys !== undefined)
+    metrics.observe({ standin_issuer_keys_age_seconds: () => issuerKeys.ageS });
   const verifier =
     issuerKeys && new JwtVerifier(jwt!, issuerKeys, (token) => keyring.apiKeyDigest(token));
   const authenticator = new Authenticator(new ApiKeyStore(vital.keys), keyring, uses, verifier);

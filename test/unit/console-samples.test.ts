@@ -40,10 +40,8 @@ describe('a sample', () => {
         metrics.rejection('lookup');
         metrics.batch('insert', 30);
         metrics.batch('insert', 10);
-        metrics.observe({
-          clientCounts: () => new Map([['a', { requests: 4, replaced: 2, passed: 1 }]]),
-          rateLimitShared: () => true,
-        });
+        metrics.observe({ standin_rate_limit_shared: () => true });
+        metrics.observeClients(() => new Map([['a', { requests: 4, replaced: 2, passed: 1 }]]));
       }),
     );
     const before = countersOf(await countedBy(() => {}));
@@ -92,7 +90,9 @@ test.each([true, false, undefined])(
   'the sampler says whether limits are shared and the database is safe: %s',
   async (is) => {
     const metrics = createMetrics();
-    if (is !== undefined) metrics.observe({ rateLimitShared: () => is, postgresSafe: () => is });
+    const read = () => is!;
+    if (is !== undefined)
+      metrics.observe({ standin_rate_limit_shared: read, standin_postgres_safe: read });
     const sampler = new Sampler(() => metrics.sampled());
     sampler.start();
     onTestFinished(() => sampler.stop());
@@ -110,7 +110,7 @@ test('the sampler reads again after a reading that failed, and keeps the rates o
     if (requests === undefined) throw new Error('busy');
     const metrics = createMetrics();
     const ofClient = { requests, replaced: 0, passed: 0 };
-    metrics.observe({ clientCounts: () => new Map([['a', ofClient]]) });
+    metrics.observeClients(() => new Map([['a', ofClient]]));
     return metrics.sampled();
   });
   let told = 0;
