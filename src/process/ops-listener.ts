@@ -30,12 +30,7 @@ interface OpsListenerOptions extends ListenerOptions {
   readonly sizes: VaultSizes;
 }
 
-export interface OpsListener {
-  readonly url: string;
-  /** Renews the certificate for new connections. */
-  renew(tls: TlsPem): void;
-  close(): Promise<void>;
-}
+export type OpsListener = Awaited<ReturnType<typeof openOpsListener>>;
 
 /**
  * Tries the ops port before the public listener opens. A node that failed after joining a shared
@@ -52,7 +47,7 @@ export async function checkOpsPort({ OPS_HOST, OPS_PORT }: Config): Promise<void
  * Opens the listener for metrics and console.
  * @throws OperatorError when it cannot listen
  */
-export async function openOpsListener(options: OpsListenerOptions): Promise<OpsListener> {
+export async function openOpsListener(options: OpsListenerOptions) {
   const { config, metrics, certificate, sizes, log, listener } = options;
   const { context } = listener;
   const tls = config.OPS_TLS && certificate ? opsPem(certificate.pem) : undefined;
@@ -81,10 +76,11 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   sizes.start();
   return {
     url,
-    renew(pem) {
+    /** Renews the certificate for new connections. */
+    renew(pem: TlsPem): void {
       if (tls !== undefined) renewCertificate(server, opsPem(pem));
     },
-    async close() {
+    async close(): Promise<void> {
       sampler.stop();
       sizes.stop();
       events.close();
