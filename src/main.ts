@@ -143,12 +143,10 @@ function keepFresh(
 ): void {
   const expiry = () => ({ expires_at: certificate.expiresAt });
   remind(log, () => certificate.warning(), expiry);
-  certificate.watch({
-    onRenewed(pem) {
-      for (const listener of listeners) listener?.renew(pem);
-      log.info(expiry(), 'TLS certificate renewed');
-    },
-    onProblem: (problem) => log.error({ problem }, 'TLS certificate not renewed'),
+  certificate.watch((change) => {
+    if ('problem' in change) return log.error(change, 'TLS certificate not renewed');
+    for (const listener of listeners) listener?.renew(change.pem);
+    log.info(expiry(), 'TLS certificate renewed');
   });
 }
 

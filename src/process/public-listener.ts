@@ -14,7 +14,7 @@ import { Unavailable } from '../errors.ts';
 import { ByteBudget } from '../limits/byte-budget.ts';
 import { ClientLimits } from '../limits/client-limits.ts';
 import { openBuckets } from '../limits/shared-buckets.ts';
-import { defaultBudget, memoryLimits } from '../memory.ts';
+import { defaultBudget } from '../memory.ts';
 import { type Log, problemFields } from '../observe/log.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import { RecentRequests } from '../observe/recent-requests.ts';
@@ -170,7 +170,7 @@ async function openParts(options: ListenerOptions) {
       else log.error({}, 'the disk of the database is full: /health answers 503');
     },
   });
-  const budgetBytes = config.MEMORY_BUDGET ?? defaultBudget(memoryLimits(), config.BODY_LIMIT);
+  const budgetBytes = config.MEMORY_BUDGET ?? defaultBudget(config.BODY_LIMIT);
   const budget = new ByteBudget(budgetBytes, metrics.cutOff);
   log.countWaiting((bytes) => budget.count(bytes));
   metrics.observe({
