@@ -88,7 +88,7 @@ async function start(config: Config, signals: Signals): Promise<void> {
     keys.stop();
     await Promise.race([expiry.stop().then(() => vault.close()), sleep(CLOSE_TIMEOUT_MS)]);
     log.info({ held_bytes: heldBytes }, 'stopped');
-    log.end(0);
+    log.output.end(0);
   };
   signals.onHangUp = () => void opening.then(({ context }) => refreshAudit(context));
   const listener = await opening;

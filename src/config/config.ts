@@ -43,16 +43,11 @@ function unreadable(name: string, error: unknown): OperatorError {
   return new OperatorError(`${name} cannot be read (${errorCode(error)}).`);
 }
 
-interface SettingInForce {
-  readonly setting: string;
-  /** null: not set, or a secret. */
-  readonly value: string | null;
-  /** null: not set. */
-  readonly from: 'environment' | '.env' | 'default' | null;
-}
-
-/** All settings as written, also those that a start refuses. */
-export function settingsInForce(): SettingInForce[] {
+/**
+ * All settings as written, also those that a start refuses. The value is null for a setting that is
+ * not set and for a secret; `from` only for one that is not set.
+ */
+export function settingsInForce() {
   const file = readEnvFile();
   return Object.entries(SETTINGS).map(([setting, { default: fallback, isSecret }]) => {
     const isOfEnvironment = process.env[setting] !== undefined;
@@ -64,18 +59,14 @@ export function settingsInForce(): SettingInForce[] {
   });
 }
 
-/** The source of a new KEK: a file with the key, or a file in `.env` form with KEK settings. */
-interface NewKek {
-  readonly file: string | undefined;
-  readonly env: string | undefined;
-}
-
 /**
  * The settings of the KEK that will replace the present one. Ignores all KEK_ settings of the
  * environment.
+ * @param file has the key
+ * @param env in `.env` form, has KEK settings
  * @throws OperatorError with every problem
  */
-export function newKekSettings({ file, env }: NewKek): KekSettings {
+export function newKekSettings(file: string | undefined, env: string | undefined): KekSettings {
   const others = Object.entries(readEnvironment()).filter(([name]) => !name.startsWith('KEK_'));
   const named = env === undefined ? { KEK_FILE: file } : parseEnv(readText(env, readTrusted));
   const misspelt = misspeltGuards(named);
@@ -91,10 +82,7 @@ function environmentOfKek(environment: NodeJS.Dict<string>): NodeJS.Dict<string>
 }
 
 /** The service that a command calls. The command needs no other setting. */
-export interface ServiceSettings {
-  readonly url: string;
-  readonly api_key: string;
-}
+export type ServiceSettings = Readonly<Record<'url' | 'api_key', string>>;
 
 /**
  * @param apiKeyFile read instead of STANDIN_API_KEY
@@ -102,11 +90,9 @@ export interface ServiceSettings {
  */
 export function serviceSettings(apiKeyFile: string | undefined): ServiceSettings {
   const environment = readEnvironment();
-  const given =
-    apiKeyFile === undefined
-      ? environment
-      : { ...environment, STANDIN_API_KEY: readText(apiKeyFile, readSecret).trim() };
-  const { values, problems } = parseSettings(SERVICE_SETTINGS, given);
+  if (apiKeyFile !== undefined)
+    environment.STANDIN_API_KEY = readText(apiKeyFile, readSecret).trim();
+  const { values, problems } = parseSettings(SERVICE_SETTINGS, environment);
   if (problems.size > 0) throw new OperatorError(...problems.values());
   const { STANDIN_URL: url, STANDIN_API_KEY: apiKey } = values;
   if (apiKey === undefined) {

@@ -172,11 +172,11 @@ async function openParts(options: ListenerOptions) {
   });
   const budgetBytes = config.MEMORY_BUDGET ?? defaultBudget(config.BODY_LIMIT);
   const budget = new ByteBudget(budgetBytes, metrics.cutOff);
-  log.countWaiting((bytes) => budget.count(bytes));
+  log.output.countWaiting((bytes) => budget.count(bytes));
   metrics.observe({
     standin_postgres_safe: guards.isServerSafe,
     standin_held_bytes: () => budget.held,
-    standin_log_lines_dropped_total: () => log.dropped(),
+    standin_log_lines_dropped_total: () => log.output.dropped,
     standin_rate_limit_shared: buckets.isShared === undefined ? undefined : () => buckets.isShared!,
     standin_key_version: () => keys.primaryVersion,
   });
