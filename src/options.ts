@@ -12,10 +12,7 @@ export interface VaultOptions {
 }
 
 /** A secret of the admin API, and who uses it. */
-export interface AdminToken {
-  readonly name: string;
-  readonly token: string;
-}
+export type AdminToken = Readonly<Record<'name' | 'token', string>>;
 
 /** Files of a listener, in PEM. */
 export interface TlsFiles {
@@ -37,10 +34,7 @@ export interface JwtOptions {
   readonly type?: string | undefined;
 }
 
-export interface LicenseFiles {
-  readonly licenseFile: string;
-  readonly publicKeyFile: string;
-}
+export type LicenseFiles = Readonly<Record<'licenseFile' | 'publicKeyFile', string>>;
 
 /** Where spans go, and which. */
 export interface TracingOptions {

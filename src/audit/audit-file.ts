@@ -53,11 +53,7 @@ interface OpenFile {
   readonly isRegular: boolean;
 }
 
-interface End {
-  readonly size: number;
-  /** Whether the last line has no line feed. */
-  readonly isTorn: boolean;
-}
+type End = ReturnType<typeof endOf>;
 
 /**
  * The destination of audit lines: standard output, a pipe, or a file that several processes append
@@ -294,12 +290,14 @@ async function hasName({ device, inode }: OpenFile, path: string): Promise<boole
   return there?.dev === device && there?.ino === inode;
 }
 
-/** Synchronous, because the end of the file is in memory. */
-function endOf(fd: number): End {
+/**
+ * The size of a file, and whether its last line has no line feed. Synchronous, because the end of
+ * the file is in memory.
+ */
+function endOf(fd: number) {
   const { size } = fs.fstatSync(fd);
-  if (size === 0) return { size, isTorn: false };
   const last = Buffer.alloc(1, LINE_FEED);
-  fs.readSync(fd, last, 0, 1, size - 1);
+  if (size > 0) fs.readSync(fd, last, 0, 1, size - 1);
   return { size, isTorn: last[0] !== LINE_FEED };
 }
 

@@ -175,18 +175,14 @@ interface Chain {
   suspect: Suspect | undefined;
 }
 
-/** A link that lines must reach. */
-interface Claim extends LinePlace {
-  readonly link: Link;
-}
-
 /** Checks the lines of an audit log in the order in which they were written. */
 class AuditCheck {
   readonly #options: AuditVerifyOptions;
   readonly #chains = new Map<string, Chain>();
   /** Chains that continue a file which was not given, with the link before their first line. */
   readonly earlier: string[] = [];
-  readonly #claims: Claim[] = [];
+  /** Links that lines must reach. */
+  readonly #claims: (LinePlace & { readonly link: Link })[] = [];
   #isFirstFile = true;
 
   constructor(options: AuditVerifyOptions) {

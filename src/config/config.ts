@@ -126,7 +126,6 @@ export function parseConfig(environment: NodeJS.Dict<string>) {
     ...refused.values(),
     ...kekProblems(config, refused),
     ...jwtProblems(config, refused),
-    ...sharingProblems(config),
     ...contradictions(config),
     ...adminProblems(config, refused),
   ];
@@ -158,22 +157,17 @@ export function canSharePort(nodeVersion: string): boolean {
   return major >= 24 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12);
 }
 
-function sharingProblems({ REUSE_PORT, HOST }: Values): string[] {
-  if (!REUSE_PORT) return [];
-  return problemsIn({
-    [`REUSE_PORT needs Node 22.12 or newer, but this is ${process.versions.node}: install a newer Node; or unset REUSE_PORT, and give each node its own PORT behind a load balancer.`]:
-      !canSharePort(process.versions.node),
-    // Node listens on one of the two addresses, and nodes that share a port need the same one.
-    'HOST is "localhost", which is two addresses: with REUSE_PORT, set it to 127.0.0.1 or ::1.':
-      HOST.toLowerCase() === 'localhost',
-  });
-}
-
 /** A refused setting is undefined here, and never a contradiction. */
 function contradictions(config: Values): string[] {
   const { HOST, PORT, OPS_HOST, OPS_PORT, OPS_TOKEN, MEMORY_BUDGET, BODY_LIMIT } = config;
-  const { TLS_CERT_FILE, TLS_CLIENT_CA_FILE } = config;
+  const { TLS_CERT_FILE, TLS_CLIENT_CA_FILE, REUSE_PORT } = config;
+  const { node } = process.versions;
   return problemsIn({
+    [`REUSE_PORT needs Node 22.12 or newer, but this is ${node}: install a newer Node; or unset REUSE_PORT, and give each node its own PORT behind a load balancer.`]:
+      REUSE_PORT && !canSharePort(node),
+    // Node listens on one of the two addresses, and nodes that share a port need the same one.
+    'HOST is "localhost", which is two addresses: with REUSE_PORT, set it to 127.0.0.1 or ::1.':
+      REUSE_PORT && HOST.toLowerCase() === 'localhost',
     'KEK_FILE is not set: with DATABASE_URL, name the file of the key-encryption key; or set KEK_COMMAND, a command that prints it; or have KEK_FILE decrypted by a key service (docs/operating/kek.md). Make one with: openssl rand -hex 32':
       config.DATABASE_URL !== undefined && !namesSource(config),
     ...together(config, 'LICENSE_FILE', 'LICENSE_PUBLIC_KEY_FILE'),

@@ -19,10 +19,7 @@ const WARN_DAYS = 14;
 const DAY_MS = 86_400_000;
 
 /** The PEM files, and the server certificate parsed from them. */
-type Usable = {
-  readonly pem: TlsPem;
-  readonly x509: Exclude<ReturnType<typeof examineTls>, { part: string }>;
-};
+type Usable = ReturnType<typeof usable>;
 
 /** The certificate of the public listener. Follows changes of its files while they are usable. */
 export class Certificate {
@@ -111,7 +108,7 @@ function readPart(part: keyof TlsPem, path: string): string {
   }
 }
 
-function usable(pem: TlsPem, files: TlsFiles): Usable {
+function usable(pem: TlsPem, files: TlsFiles) {
   const found = examineTls(pem);
   if (!('part' in found)) return { pem, x509: found };
   const { part, problem } = found;

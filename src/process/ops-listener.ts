@@ -25,10 +25,7 @@ import type { VaultSizes } from '../vault/vault-size.ts';
 import { VERSION } from '../version.ts';
 import type { ListenerOptions, PublicListener } from './public-listener.ts';
 
-interface OpsListenerOptions extends ListenerOptions {
-  readonly listener: PublicListener;
-  readonly sizes: VaultSizes;
-}
+type OpsListenerOptions = ListenerOptions & { listener: PublicListener; sizes: VaultSizes };
 
 export type OpsListener = Awaited<ReturnType<typeof openOpsListener>>;
 
