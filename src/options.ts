@@ -35,14 +35,3 @@ export interface JwtOptions {
 }
 
 export type LicenseFiles = Readonly<Record<'licenseFile' | 'publicKeyFile', string>>;
-
-/** Where spans go, and which. */
-export interface TracingOptions {
-  readonly url: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly attributes: Readonly<Record<string, string>>;
-  /** A value of OTEL_TRACES_SAMPLER. */
-  readonly sampler: string;
-  /** Part of the traces, 0 to 1, for `traceidratio`. */
-  readonly ratio: number;
-}

@@ -29,16 +29,6 @@ interface AuditVerifyOptions {
 
 export type AuditVerified = Awaited<ReturnType<typeof verifyAudit>>;
 
-/** Counts over all files. */
-interface Counts {
-  /** Lines with a link. */
-  lines: number;
-  /** Lines before the first link of their file, written before the log had links. */
-  unlinked: number;
-  /** Parts of lines, which a full disk or a killed node left. */
-  incomplete: number;
-}
-
 /**
  * Checks that the lines of an audit log are as the nodes wrote them.
  * @param sources in the order in which they were written
@@ -46,10 +36,9 @@ interface Counts {
 export async function verifyAudit(sources: readonly AuditSource[], options: AuditVerifyOptions) {
   const { stop, expected } = options;
   const check = new AuditCheck(options);
-  const counts: Counts = { lines: 0, unlinked: 0, incomplete: 0 };
   let end = { file: '', line: 0 };
   for (const { name, chunks } of sources) {
-    const file = new FileCheck(name, check, counts, options);
+    const file = new FileCheck(name, check);
     for await (const chunk of chunks) {
       file.take(chunk);
       if (stop.aborted) break;
@@ -60,7 +49,7 @@ export async function verifyAudit(sources: readonly AuditSource[], options: Audi
     check.nextFile();
   }
   check.end(stop.aborted ? [] : expected, end);
-  return { ...counts, earlier: check.earlier, heads: check.heads };
+  return { ...check.counts, earlier: check.earlier, heads: check.heads };
 }
 
 /** Cuts a file into lines, and judges those without a link. */
@@ -68,8 +57,6 @@ class FileCheck {
   lines = 0;
   readonly #name: string;
   readonly #check: AuditCheck;
-  readonly #counts: Counts;
-  readonly #options: AuditVerifyOptions;
   /** Whether a file before this one has links. */
   readonly #isAfterLinks: boolean;
   #rest: Buffer = Buffer.alloc(0);
@@ -80,12 +67,10 @@ class FileCheck {
   /** Whether the last line is only a part of one. */
   #endsWithPart = false;
 
-  constructor(name: string, check: AuditCheck, counts: Counts, options: AuditVerifyOptions) {
+  constructor(name: string, check: AuditCheck) {
     this.#name = name;
     this.#check = check;
-    this.#counts = counts;
-    this.#options = options;
-    this.#isAfterLinks = counts.lines > 0;
+    this.#isAfterLinks = check.counts.lines > 0;
   }
 
   take(chunk: Buffer): void {
@@ -99,7 +84,7 @@ class FileCheck {
     }
     this.#rest = bytes.subarray(from);
     if (this.#rest.length > MAX_LINE_BYTES) this.#takeRest();
-    this.#options.onProgress(this.lines - before, chunk.length);
+    this.#check.options.onProgress(this.lines - before, chunk.length);
   }
 
   end(): void {
@@ -122,11 +107,11 @@ class FileCheck {
     const linked = linkedLine(bytes);
     this.#endsWithPart = linked === undefined && isPart(bytes);
     if (linked !== undefined) this.#linked(linked);
-    else if (this.#endsWithPart) this.#counts.incomplete++;
+    else if (this.#endsWithPart) this.#check.counts.incomplete++;
     else if (this.#hasLinks)
       this.#find('unlinked', 'this line has no link: it was added or changed');
     else {
-      this.#counts.unlinked++;
+      this.#check.counts.unlinked++;
       this.#unlinkedBytes = this.#bytes;
     }
   }
@@ -135,12 +120,12 @@ class FileCheck {
     if (!this.#hasLinks && this.#unlinkedBytes > (line.opening?.size ?? 0))
       this.#find('unlinked', 'lines without a link were added before this line');
     this.#hasLinks = true;
-    this.#counts.lines++;
+    this.#check.counts.lines++;
     this.#check.take(line, { file: this.#name, line: this.lines });
   }
 
   #find(problem: Problem, detail: string): void {
-    this.#options.onFinding({ file: this.#name, line: this.lines, problem, detail });
+    this.#check.find({ file: this.#name, line: this.lines }, problem, detail);
   }
 }
 
@@ -177,7 +162,13 @@ interface Chain {
 
 /** Checks the lines of an audit log in the order in which they were written. */
 class AuditCheck {
-  readonly #options: AuditVerifyOptions;
+  readonly options: AuditVerifyOptions;
+  /**
+   * Over all files. `lines` have a link. `unlinked` come before the first link of their file, from
+   * before the log had links. `incomplete` are parts of lines, which a full disk or a killed node
+   * left.
+   */
+  readonly counts = { lines: 0, unlinked: 0, incomplete: 0 };
   readonly #chains = new Map<string, Chain>();
   /** Chains that continue a file which was not given, with the link before their first line. */
   readonly earlier: string[] = [];
@@ -186,7 +177,7 @@ class AuditCheck {
   #isFirstFile = true;
 
   constructor(options: AuditVerifyOptions) {
-    this.#options = options;
+    this.options = options;
   }
 
   /** The last link of each chain, in the order of their first lines. */
@@ -212,7 +203,7 @@ class AuditCheck {
     }
     this.#dismiss(suspect, last.sequence);
     if (!isNext && !this.#opensLater(line, last)) {
-      const macs = [mac, this.#options.macOf(startOf(line) ?? last.mac, line.body)];
+      const macs = [mac, this.options.macOf(startOf(line) ?? last.mac, line.body)];
       chain.suspect = { ...place, sequence, macs };
       return;
     }
@@ -227,7 +218,7 @@ class AuditCheck {
     for (const { link, ...where } of claims) {
       const reached = this.#chains.get(link.chain)?.last.sequence ?? 0;
       if (reached >= link.sequence) continue;
-      this.#find(where, 'named', missingText(link.chain, reached + 1, link.sequence));
+      this.find(where, 'named', missingText(link.chain, reached + 1, link.sequence));
     }
   }
 
@@ -235,7 +226,7 @@ class AuditCheck {
   #follows(line: LinkedLine, mac: string): boolean {
     const start = startOf(line);
     return (
-      (start === undefined || start === mac) && this.#options.macOf(mac, line.body) === line.mac
+      (start === undefined || start === mac) && this.options.macOf(mac, line.body) === line.mac
     );
   }
 
@@ -264,7 +255,7 @@ class AuditCheck {
       return;
     }
     if (sequence === last + 1 || sequence !== suspect.sequence)
-      this.#find(suspect, 'changed', 'this line was changed');
+      this.find(suspect, 'changed', 'this line was changed');
     if (sequence > last + 1) this.#findMissing(suspect, line.chain, last + 1, sequence - 1);
     this.#accept(chain, line, place);
   }
@@ -278,17 +269,17 @@ class AuditCheck {
   #dismiss(suspect: Suspect | undefined, last: number): void {
     if (suspect === undefined) return;
     if (suspect.sequence <= last)
-      this.#find(suspect, 'moved', 'this line is a repetition, or not in its place');
+      this.find(suspect, 'moved', 'this line is a repetition, or not in its place');
     else
-      this.#find(suspect, 'changed', 'this line was changed or added, or lines before it removed');
+      this.find(suspect, 'changed', 'this line was changed or added, or lines before it removed');
   }
 
   #findMissing(place: LinePlace, chain: string, first: number, last: number): void {
-    this.#find(place, 'missing', `${missingText(chain, first, last)} before it`);
+    this.find(place, 'missing', `${missingText(chain, first, last)} before it`);
   }
 
-  #find({ file, line }: LinePlace, problem: Problem, detail: string): void {
-    this.#options.onFinding({ file, line, problem, detail });
+  find({ file, line }: LinePlace, problem: Problem, detail: string): void {
+    this.options.onFinding({ file, line, problem, detail });
   }
 }
 

@@ -3,13 +3,7 @@ import { type DefaultLimits, LIMIT_COLUMNS, type LimitColumn } from '../client-s
 import { errorCode, OperatorError } from '../errors.ts';
 import type { KekSettings } from '../kek/source.ts';
 import { leastBudget } from '../memory.ts';
-import type {
-  JwtOptions,
-  LicenseFiles,
-  TlsFiles,
-  TracingOptions,
-  VaultOptions,
-} from '../options.ts';
+import type { JwtOptions, LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
 import { readSecret, readTrusted } from '../private-files.ts';
 import { KEK_SETTINGS, kekProblems, kekSettings, namesSource, parseKekSettings } from './kek.ts';
 import { alone, LOOPBACK, parseSettings, problemsIn, together, type ValuesOf } from './setting.ts';
@@ -244,7 +238,7 @@ function jwtOptions(config: Values): JwtOptions | undefined {
   return { issuer, audience, jwksUrl, claim, type };
 }
 
-function tracingOptions(config: Values): TracingOptions | undefined {
+function tracingOptions(config: Values) {
   const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint } = config;
   if (endpoint === undefined) return undefined;
   return {

@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context, Span, Tracer } from '@opentelemetry/api';
 import type { Sampler, SpanExporter, TracerProvider } from '@opentelemetry/sdk-trace';
+import type { Config } from '../config/config.ts';
 import { errorCode, OperatorError } from '../errors.ts';
-import type { TracingOptions } from '../options.ts';
 import type { RequestSpan, TracedRequest, Tracing } from '../public/tracing.ts';
 import { VERSION } from '../version.ts';
+
+type TracingOptions = NonNullable<Config['tracing']>;
 
 /** Spans that wait for the collector, some 2 KB each. Further ones are dropped. */
 const MAX_WAITING_SPANS = 2_048;
