@@ -71,28 +71,26 @@ async function start(config: Config, signals: Signals): Promise<void> {
   const sizes = new VaultSizes(vault.pool);
   const metrics = createMetrics();
   metrics.observe({
-    expiredRecords: () => expiry.removed,
-    vaultRows: async () => (await sizes.read()).records,
-    keyringAge: () => (monotonicMs() - keys.latest.asOfMs) / 1000,
-    licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
-    certificateExpires: certificate && (() => certificate.expiresAt),
+    standin_expired_records_total: () => expiry.removed,
+    standin_vault_rows: async () => (await sizes.read()).records,
+    standin_keyring_age_seconds: () => (monotonicMs() - keys.latest.asOfMs) / 1000,
+    standin_license_days_left: config.license && (() => license.daysLeft() ?? 0),
+    standin_tls_certificate_expires_seconds: certificate && (() => certificate.expiresAt),
   });
   log.debug({}, 'vault opened');
   const parts = { config, vault, keys, license, certificate, metrics, log };
   const opening = openPublicListener(parts);
   let ops: OpsListener | undefined;
-  signals.handle(
-    async (delayMs) => {
-      log.info({ delay_ms: delayMs }, 'draining');
-      const stopped = await stopAnswering(opening, delayMs);
-      await Promise.race([ops?.close(), sleep(CLOSE_TIMEOUT_MS)]);
-      keys.stop();
-      await Promise.race([expiry.stop().then(() => vault.close()), sleep(CLOSE_TIMEOUT_MS)]);
-      log.info({ held_bytes: stopped?.heldByRequests }, 'stopped');
-      log.end(0);
-    },
-    () => void opening.then((listener) => listener.refreshAudit()),
-  );
+  signals.end = async (delayMs) => {
+    log.info({ delay_ms: delayMs }, 'draining');
+    const heldBytes = await stopAnswering(opening, delayMs);
+    await Promise.race([ops?.close(), sleep(CLOSE_TIMEOUT_MS)]);
+    keys.stop();
+    await Promise.race([expiry.stop().then(() => vault.close()), sleep(CLOSE_TIMEOUT_MS)]);
+    log.info({ held_bytes: heldBytes }, 'stopped');
+    log.output.end(0);
+  };
+  signals.onHangUp = () => void opening.then(({ context }) => refreshAudit(context));
   const listener = await opening;
   const { url } = listener;
   if (config.OPS_PORT !== 0) ops = await openOpsListener({ ...parts, listener, sizes });
@@ -103,6 +101,12 @@ async function start(config: Config, signals: Signals): Promise<void> {
   log.debug(vault.schemaChanges, 'schema');
   const daysLeft = () => ({ days_left: license.daysLeft() });
   remind(log, () => license.warning(), daysLeft);
+}
+
+/** Makes the audit log check whether its file was renamed. */
+function refreshAudit({ audit, log }: PublicListener['context']): void {
+  audit?.refresh();
+  log.info({}, 'SIGHUP: the next audit line goes to the file that has the configured name now');
 }
 
 async function startLog(config: Config, isForReaders: boolean): Promise<Log> {
@@ -119,8 +123,7 @@ async function startLog(config: Config, isForReaders: boolean): Promise<Log> {
  */
 async function stopAnswering(opening: Promise<PublicListener>, delayMs: number) {
   const listener = await Promise.race([opening.catch(() => undefined), sleep(OPEN_TIMEOUT_MS)]);
-  await listener?.drain(delayMs);
-  return listener;
+  return listener?.drain(delayMs);
 }
 
 /** Keeps the keys renewed. Logs each problem once, and again when it is solved. */
@@ -138,17 +141,12 @@ function keepFresh(
   listeners: readonly (Pick<PublicListener, 'renew'> | undefined)[],
   log: Log,
 ): void {
-  remind(
-    log,
-    () => certificate.warning(),
-    () => ({ expires_at: certificate.expiresAt }),
-  );
-  certificate.watch({
-    onRenewed(pem) {
-      for (const listener of listeners) listener?.renew(pem);
-      log.info({ expires_at: certificate.expiresAt }, 'TLS certificate renewed');
-    },
-    onProblem: (problem) => log.error({ problem }, 'TLS certificate not renewed'),
+  const expiry = () => ({ expires_at: certificate.expiresAt });
+  remind(log, () => certificate.warning(), expiry);
+  certificate.watch((change) => {
+    if ('problem' in change) return log.error(change, 'TLS certificate not renewed');
+    for (const listener of listeners) listener?.renew(change.pem);
+    log.info(expiry(), 'TLS certificate renewed');
   });
 }
 
@@ -156,11 +154,7 @@ function keepFresh(
  * Logs a warning when it changes, and again every day.
  * @param poll undefined: no warning
  */
-function remind(
-  log: Log,
-  poll: () => string | undefined,
-  fields: () => Record<string, unknown>,
-): void {
+function remind(log: Log, poll: () => string | undefined, fields: () => object): void {
   let last: string | undefined;
   let lastAtMs = -Infinity;
   const warn = () => {
@@ -180,8 +174,9 @@ function remind(
  * would kill the process, even while it answers its first requests.
  */
 class Signals {
-  #end: (delayMs: number) => Promise<void> = async () => process.exit(0);
-  #onHangUp = () => {};
+  /** Until it is set there is nothing to finish, so a signal ends the process at once. */
+  end: (delayMs: number) => Promise<void> = async () => process.exit(0);
+  onHangUp = () => {};
   #ended: Promise<void> | undefined;
 
   /** @param drainDelayMs delay before a stop by SIGTERM */
@@ -190,21 +185,12 @@ class Signals {
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.removeAllListeners(signal);
     process.on('SIGTERM', () => this.#stop(drainDelayMs));
     process.on('SIGINT', () => this.#stop(0));
-    process.on('SIGHUP', () => this.#onHangUp());
-  }
-
-  /**
-   * Sets what the signals do. Until then there is nothing to finish, so a signal ends the process
-   * at once.
-   */
-  handle(end: (delayMs: number) => Promise<void>, onHangUp: () => void): void {
-    this.#end = end;
-    this.#onHangUp = onHangUp;
+    process.on('SIGHUP', () => this.onHangUp());
   }
 
   /** Only the first call has an effect. */
   #stop(delayMs: number): void {
-    this.#ended ??= this.#end(delayMs);
+    this.#ended ??= this.end(delayMs);
   }
 
   /**

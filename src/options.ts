@@ -15,10 +15,7 @@ export interface VaultOptions {
 }
 
 /** A secret of the admin API, and who uses it. */
-export interface AdminToken {
-  readonly name: string;
-  readonly token: string;
-}
+export type AdminToken = Readonly<Record<'name' | 'token', string>>;
 
 /** Files of a listener, in PEM. */
 export interface TlsFiles {
@@ -40,18 +37,4 @@ export interface JwtOptions {
   readonly type?: string | undefined;
 }
 
-export interface LicenseFiles {
-  readonly licenseFile: string;
-  readonly publicKeyFile: string;
-}
-
-/** Where spans go, and which. */
-export interface TracingOptions {
-  readonly url: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly attributes: Readonly<Record<string, string>>;
-  /** A value of OTEL_TRACES_SAMPLER. */
-  readonly sampler: string;
-  /** Part of the traces, 0 to 1, for `traceidratio`. */
-  readonly ratio: number;
-}
+export type LicenseFiles = Readonly<Record<'licenseFile' | 'publicKeyFile', string>>;

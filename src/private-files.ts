@@ -1,21 +1,4 @@
-import {
-  accessSync,
-  chmodSync,
-  closeSync,
-  constants,
-  fstatSync,
-  fsyncSync,
-  linkSync,
-  lstatSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  type Stats,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { OperatorError } from './errors.ts';
 
@@ -47,16 +30,16 @@ export function readTrusted(path: string, name: string): Buffer {
 
 function read(path: string, name: string, refusedBits: number, remedy: string): Buffer {
   // The owner of a link decides where it leads.
-  requireOwner(lstatSync(path), path, name);
-  const fd = openSync(path, 'r');
+  requireOwner(fs.lstatSync(path), path, name);
+  const fd = fs.openSync(path, 'r');
   try {
     // Checks the open file: by now, the name may lead to another file.
-    const status = fstatSync(fd);
+    const status = fs.fstatSync(fd);
     requireOwner(status, path, name);
     requireMode(status, refusedBits, name, remedy);
-    return readFileSync(fd);
+    return fs.readFileSync(fd);
   } finally {
-    closeSync(fd);
+    fs.closeSync(fd);
   }
 }
 
@@ -68,24 +51,24 @@ function read(path: string, name: string, refusedBits: number, remedy: string): 
 export function createSecret(path: string, content: string): void {
   const draft = `${path}.${process.pid}`;
   try {
-    rmSync(draft, { force: true });
-    writeFileSync(draft, content, { mode: 0o600, flag: 'wx', flush: true });
-    linkSync(draft, path);
+    fs.rmSync(draft, { force: true });
+    fs.writeFileSync(draft, content, { mode: 0o600, flag: 'wx', flush: true });
+    fs.linkSync(draft, path);
     syncFolder(dirname(path));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   } finally {
-    rmSync(draft, { force: true });
+    fs.rmSync(draft, { force: true });
   }
 }
 
 /** A new name is on the disk only when its folder is. */
 function syncFolder(path: string): void {
-  const fd = openSync(path, 'r');
+  const fd = fs.openSync(path, 'r');
   try {
-    fsyncSync(fd);
+    fs.fsyncSync(fd);
   } finally {
-    closeSync(fd);
+    fs.closeSync(fd);
   }
 }
 
@@ -96,7 +79,7 @@ function syncFolder(path: string): void {
 export function makeDataDir(dataDir: string): void {
   try {
     makeFolder(dataDir);
-    accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
+    fs.accessSync(dataDir, fs.constants.R_OK | fs.constants.W_OK | fs.constants.X_OK);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     throw new OperatorError(
@@ -112,13 +95,13 @@ export function makeDataDir(dataDir: string): void {
  */
 function makeFolder(path: string): void {
   try {
-    mkdirSync(path, { mode: 0o700 });
+    fs.mkdirSync(path, { mode: 0o700 });
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EEXIST') return;
     if (code !== 'ENOENT' || dirname(path) === path) throw error;
     makeFolder(dirname(path));
-    mkdirSync(path, { mode: 0o700 });
+    fs.mkdirSync(path, { mode: 0o700 });
   }
 }
 
@@ -129,24 +112,24 @@ function makeFolder(path: string): void {
  * @throws OperatorError when others may read or write it
  */
 function requirePrivateFolder(path: string, name: string): void {
-  requireOwner(lstatSync(path), path, name);
-  const status = statSync(path);
+  requireOwner(fs.lstatSync(path), path, name);
+  const status = fs.statSync(path);
   requireOwner(status, path, name);
   const remedy = `Run: chmod 700 ${path}; or name a new folder inside it, and this program makes that one`;
   requireMode(status, WRITE_BITS, name, remedy);
-  const inside = readdirSync(path);
+  const inside = fs.readdirSync(path);
   if (inside.length === 0 && isOpen(status, SECRET_BITS) && status.uid === process.geteuid?.())
-    chmodSync(path, 0o700);
+    fs.chmodSync(path, 0o700);
   // Another process may have closed the folder meanwhile.
-  else requireMode(statSync(path), SECRET_BITS, name, remedy);
+  else requireMode(fs.statSync(path), SECRET_BITS, name, remedy);
   for (const entry of inside) {
     const at = join(path, entry);
-    const found = lstatSync(at, { throwIfNoEntry: false });
+    const found = fs.lstatSync(at, { throwIfNoEntry: false });
     if (found !== undefined) requireOwner(found, at, at);
   }
 }
 
-function requireOwner({ uid }: Stats, path: string, name: string): void {
+function requireOwner({ uid }: fs.Stats, path: string, name: string): void {
   const own = process.geteuid?.();
   // Windows has no such users.
   if (own === undefined || uid === own || uid === 0) return;
@@ -155,11 +138,11 @@ function requireOwner({ uid }: Stats, path: string, name: string): void {
   );
 }
 
-function isOpen({ mode }: Stats, refusedBits: number): boolean {
+function isOpen({ mode }: fs.Stats, refusedBits: number): boolean {
   return process.geteuid !== undefined && (mode & refusedBits) !== 0;
 }
 
-function requireMode(status: Stats, refusedBits: number, name: string, remedy: string): void {
+function requireMode(status: fs.Stats, refusedBits: number, name: string, remedy: string): void {
   if (!isOpen(status, refusedBits)) return;
   const bits = status.mode & refusedBits;
   const who = (bits & OTHERS) !== 0 ? 'every user of this machine' : 'its group';

@@ -1,4 +1,5 @@
 import * as fs from 'node:fs';
+import { access, stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { errorCode, OperatorError } from '../errors.ts';
@@ -16,13 +17,8 @@ import {
 } from './audit-link.ts';
 
 const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDWR, O_WRONLY } = fs.constants;
-const [open, close, stat, fstat, write] = [
-  promisify(fs.open),
-  promisify(fs.close),
-  promisify(fs.stat),
-  promisify(fs.fstat),
-  promisify(fs.write),
-];
+const [open, close, fstat] = [promisify(fs.open), promisify(fs.close), promisify(fs.fstat)];
+const write = promisify(fs.write);
 
 /** The AUDIT_LOG setting for standard output. */
 export const STANDARD_OUTPUT = 'stdout';
@@ -57,11 +53,7 @@ interface OpenFile {
   readonly isRegular: boolean;
 }
 
-interface End {
-  readonly size: number;
-  /** Whether the last line has no line feed. */
-  readonly isTorn: boolean;
-}
+type End = ReturnType<typeof endOf>;
 
 /**
  * The destination of audit lines: standard output, a pipe, or a file that several processes append
@@ -259,12 +251,9 @@ export class AuditFile {
  */
 export async function checkAuditFile(path: string): Promise<void> {
   try {
-    const isPipe = await stat(path).then(
-      (there) => there.isFIFO(),
-      () => false,
-    );
+    const there = await stat(path).catch(() => undefined);
     // Opening and closing a pipe here would look like the end of the log to its reader.
-    if (isPipe) return await promisify(fs.access)(path, fs.constants.W_OK);
+    if (there?.isFIFO()) return await access(path, fs.constants.W_OK);
     const { fd } = await openFile(path);
     if (path !== STANDARD_OUTPUT) await close(fd);
   } catch (error) {
@@ -279,10 +268,8 @@ export function cannotWrite(path: string, code: string | undefined): string {
 
 async function openFile(path: string): Promise<OpenFile> {
   if (path === STANDARD_OUTPUT) return { fd: 1, device: 0n, inode: 0n, isRegular: false };
-  const isRegular = await stat(path).then(
-    (there) => there.isFile(),
-    () => true,
-  );
+  const there = await stat(path).catch(() => undefined);
+  const isRegular = there === undefined || there.isFile();
   // O_APPEND lets nodes on a machine share the file, because appends do not mix. O_WRONLY for
   // pipes: opened for reading, too, a pipe would be its own reader.
   // O_NOFOLLOW for files only: anybody could have made a link to a file, but /dev/stdout is a link
@@ -303,12 +290,14 @@ async function hasName({ device, inode }: OpenFile, path: string): Promise<boole
   return there?.dev === device && there?.ino === inode;
 }
 
-/** Synchronous, because the end of the file is in memory. */
-function endOf(fd: number): End {
+/**
+ * The size of a file, and whether its last line has no line feed. Synchronous, because the end of
+ * the file is in memory.
+ */
+function endOf(fd: number) {
   const { size } = fs.fstatSync(fd);
-  if (size === 0) return { size, isTorn: false };
   const last = Buffer.alloc(1, LINE_FEED);
-  fs.readSync(fd, last, 0, 1, size - 1);
+  if (size > 0) fs.readSync(fd, last, 0, 1, size - 1);
   return { size, isTorn: last[0] !== LINE_FEED };
 }
 

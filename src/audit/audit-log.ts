@@ -4,7 +4,6 @@ import type { ClientOperation } from '../limits/client-limits.ts';
 import type { Right } from '../policy/policy.ts';
 import { type Appended, AuditFile } from './audit-file.ts';
 import { type LinkMac, linkText } from './audit-link.ts';
-import { type StrangerEntry, UnknownCallers } from './unknown-callers.ts';
 
 /** About 8 MB. Further lines count as lost. */
 const MAX_WAITING_LINES = 20_000;
@@ -18,6 +17,10 @@ const SUM_INTERVAL_MS = 1_000;
 const HEAD_INTERVAL_MS = 60_000;
 /** Without a loss for this time, the log says that lines are written again. */
 const CALM_MS = 1_000;
+
+/** Sums for a second. Requests from further addresses share a sum. */
+const MAX_SUMS = 100;
+const OTHER_ADDRESSES = 'other';
 
 /** What a request does, in its line. */
 export type AuditEvent = ClientOperation | 'policy';
@@ -69,6 +72,16 @@ export interface AdminEntry extends Pick<AuditEntry, 'request_id' | 'remote_addr
   readonly admin: string;
   /** Number of values that the act was about; undefined: it was about none. */
   readonly values: number | undefined;
+}
+
+/** A request of somebody unknown. */
+export interface StrangerEntry {
+  /** An AuditEvent, or `admin`. */
+  readonly event: string;
+  /** Code of the error. */
+  readonly outcome: string;
+  readonly status: number;
+  readonly remote_address: string | undefined;
 }
 
 interface AuditLogOptions {
@@ -263,4 +276,43 @@ async function answerBy(append: Promise<Appended>, deadlineMs: number): Promise<
   const appended = await Promise.race([append, late]);
   clearTimeout(timer);
   return appended;
+}
+
+/** The content of a line: requests with the same outcome from the same address. */
+interface Sum extends StrangerEntry {
+  requests: number;
+  readonly first_at: string;
+  last_at: string;
+}
+
+/**
+ * Sums up requests of unknown callers. Anybody can send any number of them, and a line for each
+ * would crowd out lines about values.
+ */
+export class UnknownCallers {
+  #sums = new Map<string, Sum>();
+
+  get isEmpty(): boolean {
+    return this.#sums.size === 0;
+  }
+
+  add({ event, outcome, status, remote_address: given }: StrangerEntry): void {
+    const keyOf = (address: string | undefined) => `${event} ${outcome} ${address}`;
+    const isOther = this.#sums.size >= MAX_SUMS && !this.#sums.has(keyOf(given));
+    const address = isOther ? OTHER_ADDRESSES : given;
+    const now = new Date().toISOString();
+    const times = { first_at: now, last_at: now };
+    const fresh = { event, outcome, status, requests: 0, ...times, remote_address: address };
+    const sum: Sum = this.#sums.get(keyOf(address)) ?? fresh;
+    sum.requests++;
+    sum.last_at = now;
+    this.#sums.set(keyOf(address), sum);
+  }
+
+  /** Resets the sums. */
+  take(): readonly Sum[] {
+    const sums = [...this.#sums.values()];
+    this.#sums.clear();
+    return sums;
+  }
 }

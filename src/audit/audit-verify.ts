@@ -1,5 +1,12 @@
-import { AuditCheck, type AuditFinding, type Problem } from './audit-check.ts';
-import { isPart, type Link, type LinkedLine, type LinkMac, linkedLine } from './audit-link.ts';
+import {
+  isPart,
+  type Link,
+  type LinkedLine,
+  type LinkMac,
+  linkedLine,
+  linkOf,
+  linkText,
+} from './audit-link.ts';
 
 /** A longer line is checked in parts, so that a file without line ends needs no more memory. */
 const MAX_LINE_BYTES = 1_048_576;
@@ -20,36 +27,18 @@ interface AuditVerifyOptions {
   readonly onProgress: (lines: number, bytes: number) => void;
 }
 
-export interface AuditVerified {
-  /** Lines with a link. */
-  readonly lines: number;
-  /** Lines before the first link of their file, written before the log had links. */
-  readonly unlinked: number;
-  /** Parts of lines, which a full disk or a killed node left. */
-  readonly incomplete: number;
-  /** Links before the first lines of their chains, in files that were not given. */
-  readonly earlier: readonly string[];
-  /** The last link of each chain. */
-  readonly heads: readonly string[];
-}
-
-/** Counts of AuditVerified, over all files. */
-type Counts = Record<'lines' | 'unlinked' | 'incomplete', number>;
+export type AuditVerified = Awaited<ReturnType<typeof verifyAudit>>;
 
 /**
  * Checks that the lines of an audit log are as the nodes wrote them.
  * @param sources in the order in which they were written
  */
-export async function verifyAudit(
-  sources: readonly AuditSource[],
-  options: AuditVerifyOptions,
-): Promise<AuditVerified> {
+export async function verifyAudit(sources: readonly AuditSource[], options: AuditVerifyOptions) {
   const { stop, expected } = options;
-  const check = new AuditCheck(options.macOf, options.onFinding);
-  const counts: Counts = { lines: 0, unlinked: 0, incomplete: 0 };
+  const check = new AuditCheck(options);
   let end = { file: '', line: 0 };
   for (const { name, chunks } of sources) {
-    const file = new FileCheck(name, check, counts, options);
+    const file = new FileCheck(name, check);
     for await (const chunk of chunks) {
       file.take(chunk);
       if (stop.aborted) break;
@@ -60,7 +49,7 @@ export async function verifyAudit(
     check.nextFile();
   }
   check.end(stop.aborted ? [] : expected, end);
-  return { ...counts, earlier: check.earlier, heads: check.heads };
+  return { ...check.counts, earlier: check.earlier, heads: check.heads };
 }
 
 /** Cuts a file into lines, and judges those without a link. */
@@ -68,8 +57,6 @@ class FileCheck {
   lines = 0;
   readonly #name: string;
   readonly #check: AuditCheck;
-  readonly #counts: Counts;
-  readonly #options: AuditVerifyOptions;
   /** Whether a file before this one has links. */
   readonly #isAfterLinks: boolean;
   #rest: Buffer = Buffer.alloc(0);
@@ -80,12 +67,10 @@ class FileCheck {
   /** Whether the last line is only a part of one. */
   #endsWithPart = false;
 
-  constructor(name: string, check: AuditCheck, counts: Counts, options: AuditVerifyOptions) {
+  constructor(name: string, check: AuditCheck) {
     this.#name = name;
     this.#check = check;
-    this.#counts = counts;
-    this.#options = options;
-    this.#isAfterLinks = counts.lines > 0;
+    this.#isAfterLinks = check.counts.lines > 0;
   }
 
   take(chunk: Buffer): void {
@@ -99,7 +84,7 @@ class FileCheck {
     }
     this.#rest = bytes.subarray(from);
     if (this.#rest.length > MAX_LINE_BYTES) this.#takeRest();
-    this.#options.onProgress(this.lines - before, chunk.length);
+    this.#check.options.onProgress(this.lines - before, chunk.length);
   }
 
   end(): void {
@@ -122,11 +107,11 @@ class FileCheck {
     const linked = linkedLine(bytes);
     this.#endsWithPart = linked === undefined && isPart(bytes);
     if (linked !== undefined) this.#linked(linked);
-    else if (this.#endsWithPart) this.#counts.incomplete++;
+    else if (this.#endsWithPart) this.#check.counts.incomplete++;
     else if (this.#hasLinks)
       this.#find('unlinked', 'this line has no link: it was added or changed');
     else {
-      this.#counts.unlinked++;
+      this.#check.counts.unlinked++;
       this.#unlinkedBytes = this.#bytes;
     }
   }
@@ -135,11 +120,181 @@ class FileCheck {
     if (!this.#hasLinks && this.#unlinkedBytes > (line.opening?.size ?? 0))
       this.#find('unlinked', 'lines without a link were added before this line');
     this.#hasLinks = true;
-    this.#counts.lines++;
+    this.#check.counts.lines++;
     this.#check.take(line, { file: this.#name, line: this.lines });
   }
 
   #find(problem: Problem, detail: string): void {
-    this.#options.onFinding({ file: this.#name, line: this.lines, problem, detail });
+    this.#check.find({ file: this.#name, line: this.lines }, problem, detail);
   }
+}
+
+/** A line of a file; numbers are from 1 on. */
+interface LinePlace {
+  readonly file: string;
+  readonly line: number;
+}
+
+/**
+ * `changed`: not as a node wrote it, or added. `missing`: lines before it were removed. `moved`: it
+ * was repeated or is not in its place. `unlinked`: added without a link. `named`: lines that it
+ * names as the last ones before it were removed.
+ */
+type Problem = 'changed' | 'missing' | 'moved' | 'unlinked' | 'named';
+
+export interface AuditFinding extends LinePlace {
+  readonly problem: Problem;
+  readonly detail: string;
+}
+
+/** A line whose own hash could not be checked: the line after it tells more. */
+interface Suspect extends LinePlace {
+  readonly sequence: number;
+  /** Hashes that the next line may follow: the one in the line, and the one that it should have. */
+  readonly macs: readonly string[];
+}
+
+interface Chain {
+  /** The last line that is as it was written. */
+  last: Pick<Link, 'sequence' | 'mac'>;
+  suspect: Suspect | undefined;
+}
+
+/** Checks the lines of an audit log in the order in which they were written. */
+class AuditCheck {
+  readonly options: AuditVerifyOptions;
+  /**
+   * Over all files. `lines` have a link. `unlinked` come before the first link of their file, from
+   * before the log had links. `incomplete` are parts of lines, which a full disk or a killed node
+   * left.
+   */
+  readonly counts = { lines: 0, unlinked: 0, incomplete: 0 };
+  readonly #chains = new Map<string, Chain>();
+  /** Chains that continue a file which was not given, with the link before their first line. */
+  readonly earlier: string[] = [];
+  /** Links that lines must reach. */
+  readonly #claims: (LinePlace & { readonly link: Link })[] = [];
+  #isFirstFile = true;
+
+  constructor(options: AuditVerifyOptions) {
+    this.options = options;
+  }
+
+  /** The last link of each chain, in the order of their first lines. */
+  get heads(): string[] {
+    return [...this.#chains].map(([chain, { last }]) => linkText({ chain, ...last }));
+  }
+
+  /** Must be called between the lines of two files. */
+  nextFile(): void {
+    this.#isFirstFile = false;
+  }
+
+  take(line: LinkedLine, place: LinePlace): void {
+    const { sequence, mac } = line;
+    const unknown: Chain = { last: { sequence: 0, mac: '' }, suspect: undefined };
+    const chain = this.#chains.get(line.chain) ?? unknown;
+    this.#chains.set(line.chain, chain);
+    const { last, suspect } = chain;
+    const isNext = this.#follows(line, last.mac);
+    if (!isNext && suspect?.macs.some((one) => this.#follows(line, one))) {
+      this.#judge(chain, suspect, line, place);
+      return;
+    }
+    this.#dismiss(suspect, last.sequence);
+    if (!isNext && !this.#opensLater(line, last)) {
+      const macs = [mac, this.options.macOf(startOf(line) ?? last.mac, line.body)];
+      chain.suspect = { ...place, sequence, macs };
+      return;
+    }
+    if (!isNext) this.#skipTo(line, last, place);
+    this.#accept(chain, line, place);
+  }
+
+  /** Ends the check. @param expected links that were noted elsewhere */
+  end(expected: readonly Link[], place: LinePlace): void {
+    for (const { last, suspect } of this.#chains.values()) this.#dismiss(suspect, last.sequence);
+    const claims = [...this.#claims, ...expected.map((link) => ({ ...place, link }))];
+    for (const { link, ...where } of claims) {
+      const reached = this.#chains.get(link.chain)?.last.sequence ?? 0;
+      if (reached >= link.sequence) continue;
+      this.find(where, 'named', missingText(link.chain, reached + 1, link.sequence));
+    }
+  }
+
+  /** Whether a line is as it was written, right after the line with this hash. */
+  #follows(line: LinkedLine, mac: string): boolean {
+    const start = startOf(line);
+    return (
+      (start === undefined || start === mac) && this.options.macOf(mac, line.body) === line.mac
+    );
+  }
+
+  /** Whether a line is the first in its file, as it was written, with lines missing before it. */
+  #opensLater(line: LinkedLine, last: Chain['last']): boolean {
+    const start = startOf(line);
+    return start !== undefined && line.sequence > last.sequence && this.#follows(line, start);
+  }
+
+  #accept(chain: Chain, line: LinkedLine, place: LinePlace): void {
+    chain.last = { sequence: line.sequence, mac: line.mac };
+    chain.suspect = undefined;
+    for (const text of [line.opening?.after ?? '', line.other]) {
+      const link = linkOf(text);
+      if (link !== undefined && link.chain !== line.chain) this.#claims.push({ ...place, link });
+    }
+  }
+
+  /** The line after a suspect follows it, so the number of the suspect is known. */
+  #judge(chain: Chain, suspect: Suspect, line: LinkedLine, place: LinePlace): void {
+    const { sequence: last } = chain.last;
+    const sequence = line.sequence - 1;
+    if (sequence <= last) {
+      this.#dismiss(suspect, last);
+      chain.suspect = { ...place, sequence: line.sequence, macs: [line.mac] };
+      return;
+    }
+    if (sequence === last + 1 || sequence !== suspect.sequence)
+      this.find(suspect, 'changed', 'this line was changed');
+    if (sequence > last + 1) this.#findMissing(suspect, line.chain, last + 1, sequence - 1);
+    this.#accept(chain, line, place);
+  }
+
+  /** The first line of a chain in a file names the line before, so it needs none. */
+  #skipTo({ chain, sequence, opening }: LinkedLine, last: Chain['last'], place: LinePlace): void {
+    if (last.sequence === 0 && this.#isFirstFile) this.earlier.push(opening!.after);
+    else this.#findMissing(place, chain, last.sequence + 1, sequence - 1);
+  }
+
+  #dismiss(suspect: Suspect | undefined, last: number): void {
+    if (suspect === undefined) return;
+    if (suspect.sequence <= last)
+      this.find(suspect, 'moved', 'this line is a repetition, or not in its place');
+    else
+      this.find(suspect, 'changed', 'this line was changed or added, or lines before it removed');
+  }
+
+  #findMissing(place: LinePlace, chain: string, first: number, last: number): void {
+    this.find(place, 'missing', `${missingText(chain, first, last)} before it`);
+  }
+
+  find({ file, line }: LinePlace, problem: Problem, detail: string): void {
+    this.options.onFinding({ file, line, problem, detail });
+  }
+}
+
+/**
+ * The hash of the line before that a line itself names: empty for the first of a chain.
+ * @returns undefined when it names none
+ */
+function startOf({ chain, sequence, opening }: LinkedLine): string | undefined {
+  if (opening === undefined) return undefined;
+  if (sequence === 1) return '';
+  const after = linkOf(opening.after);
+  return after?.chain === chain && after.sequence === sequence - 1 ? after.mac : undefined;
+}
+
+function missingText(chain: string, first: number, last: number): string {
+  const which = first === last ? `line ${first} is` : `lines ${first} to ${last} are`;
+  return `${which} missing in chain ${chain}`;
 }

@@ -1,7 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import type { AuditFinding } from '../audit/audit-check.ts';
 import { type Link, linkOf } from '../audit/audit-link.ts';
-import { type AuditVerified, verifyAudit } from '../audit/audit-verify.ts';
+import { type AuditFinding, type AuditVerified, verifyAudit } from '../audit/audit-verify.ts';
 import { OperatorError } from '../errors.ts';
 import { count, shown } from '../terminal.ts';
 import type { Vault } from '../vault/vault.ts';

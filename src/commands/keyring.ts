@@ -57,7 +57,7 @@ function addRewrap(keyring: Command): void {
         itself.error(
           'error: name the new key-encryption key with either --new-kek-file or --new-kek-env',
         );
-      return acting(rewrap(config().vault, newKekSettings({ file, env }), options));
+      return acting(rewrap(config().vault, newKekSettings(file, env), options));
     });
 }
 

@@ -8,33 +8,17 @@ import {
   type LicenseFiles,
   LOOPBACK,
   type TlsFiles,
-  type TracingOptions,
   type VaultOptions,
 } from '../options.ts';
 import { readSecret, readTrusted } from '../private-files.ts';
-import { jwtOptions, jwtProblems } from './jwt.ts';
 import { KEK_SETTINGS, kekProblems, kekSettings, namesSource, parseKekSettings } from './kek.ts';
-import { parseSettings, problemsIn, together, type ValuesOf } from './setting.ts';
-import { SERVICE_SETTINGS, SETTINGS } from './settings.ts';
-import { tracingOptions } from './tracing.ts';
+import { alone, parseSettings, problemsIn, together, type ValuesOf } from './setting.ts';
+import { JWT_SETTINGS, SERVICE_SETTINGS, SETTINGS } from './settings.ts';
 import { misspeltGuards, unknownSettings } from './unknown.ts';
 
 type Values = ValuesOf<typeof SETTINGS>;
 
-export interface Config extends Values {
-  readonly vault: VaultOptions;
-  readonly license: LicenseFiles | undefined;
-  /** undefined: callers need an API key. */
-  readonly jwt: JwtOptions | undefined;
-  /** Of clients without their own. */
-  readonly limits: DefaultLimits;
-  /** undefined: HTTP in clear. */
-  readonly tls: TlsFiles | undefined;
-  /** undefined: no spans. */
-  readonly tracing: TracingOptions | undefined;
-  /** Names that look like settings, in words. */
-  readonly unknownSettings: readonly string[];
-}
+export interface Config extends ReturnType<typeof parseConfig> {}
 
 /**
  * Reads `.env` of the working directory; the environment overrides it. No other code reads either.
@@ -59,16 +43,11 @@ function unreadable(name: string, error: unknown): OperatorError {
   return new OperatorError(`${name} cannot be read (${errorCode(error)}).`);
 }
 
-interface SettingInForce {
-  readonly setting: string;
-  /** null: not set, or a secret. */
-  readonly value: string | null;
-  /** null: not set. */
-  readonly from: 'environment' | '.env' | 'default' | null;
-}
-
-/** All settings as written, also those that a start refuses. */
-export function settingsInForce(): SettingInForce[] {
+/**
+ * All settings as written, also those that a start refuses. The value is null for a setting that is
+ * not set and for a secret; `from` only for one that is not set.
+ */
+export function settingsInForce() {
   const file = readEnvFile();
   return Object.entries(SETTINGS).map(([setting, { default: fallback, isSecret }]) => {
     const isOfEnvironment = process.env[setting] !== undefined;
@@ -80,18 +59,14 @@ export function settingsInForce(): SettingInForce[] {
   });
 }
 
-/** The source of a new KEK: a file with the key, or a file in `.env` form with KEK settings. */
-interface NewKek {
-  readonly file: string | undefined;
-  readonly env: string | undefined;
-}
-
 /**
  * The settings of the KEK that will replace the present one. Ignores all KEK_ settings of the
  * environment.
+ * @param file has the key
+ * @param env in `.env` form, has KEK settings
  * @throws OperatorError with every problem
  */
-export function newKekSettings({ file, env }: NewKek): KekSettings {
+export function newKekSettings(file: string | undefined, env: string | undefined): KekSettings {
   const others = Object.entries(readEnvironment()).filter(([name]) => !name.startsWith('KEK_'));
   const named = env === undefined ? { KEK_FILE: file } : parseEnv(readText(env, readTrusted));
   const misspelt = misspeltGuards(named);
@@ -107,10 +82,7 @@ function environmentOfKek(environment: NodeJS.Dict<string>): NodeJS.Dict<string>
 }
 
 /** The service that a command calls. The command needs no other setting. */
-export interface ServiceSettings {
-  readonly url: string;
-  readonly api_key: string;
-}
+export type ServiceSettings = Readonly<Record<'url' | 'api_key', string>>;
 
 /**
  * @param apiKeyFile read instead of STANDIN_API_KEY
@@ -118,11 +90,9 @@ export interface ServiceSettings {
  */
 export function serviceSettings(apiKeyFile: string | undefined): ServiceSettings {
   const environment = readEnvironment();
-  const given =
-    apiKeyFile === undefined
-      ? environment
-      : { ...environment, STANDIN_API_KEY: readText(apiKeyFile, readSecret).trim() };
-  const { values, problems } = parseSettings(SERVICE_SETTINGS, given);
+  if (apiKeyFile !== undefined)
+    environment.STANDIN_API_KEY = readText(apiKeyFile, readSecret).trim();
+  const { values, problems } = parseSettings(SERVICE_SETTINGS, environment);
   if (problems.size > 0) throw new OperatorError(...problems.values());
   const { STANDIN_URL: url, STANDIN_API_KEY: apiKey } = values;
   if (apiKey === undefined) {
@@ -148,15 +118,14 @@ function readText(path: string, readOne: typeof readSecret): string {
 }
 
 /** @throws OperatorError with every problem, not only the first */
-export function parseConfig(environment: NodeJS.Dict<string>): Config {
+export function parseConfig(environment: NodeJS.Dict<string>) {
   const { values: config, problems: refused } = parseSettings(SETTINGS, environment);
   const problems = [
-    ...removedSettings(environment),
+    ...problemsIn({ [WORKERS_IS_GONE]: Boolean(environment.WORKERS) }),
     ...misspeltGuards(environment),
     ...refused.values(),
     ...kekProblems(config, refused),
     ...jwtProblems(config, refused),
-    ...sharingProblems(config),
     ...contradictions(config),
     ...adminProblems(config, refused),
   ];
@@ -165,21 +134,22 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
     ...config,
     vault: vaultOptions(config, environment),
     license: licenseFiles(config),
+    /** undefined: callers need an API key. */
     jwt: jwtOptions(config),
+    /** Of clients without their own. */
     limits: defaultLimits(config),
+    /** undefined: HTTP in clear. */
     tls: tlsFiles(config),
+    /** undefined: no spans. */
     tracing: tracingOptions(config),
+    /** Names that look like settings, in words. */
     unknownSettings: unknownSettings(environment),
   };
 }
 
 /** Ignoring a removed setting silently would leave most of a machine unused. */
-function removedSettings(environment: NodeJS.Dict<string>): string[] {
-  if (!environment.WORKERS) return [];
-  return [
-    'WORKERS is gone, because a service is one process: remove it. To use more processors, run more nodes: on one port with REUSE_PORT=true (Node 22.12 or newer), or each on its own port behind a load balancer. Share their rate limits with REDIS_URL. See docs/operating/deploy.md, Several nodes on one machine.',
-  ];
-}
+const WORKERS_IS_GONE =
+  'WORKERS is gone, because a service is one process: remove it. To use more processors, run more nodes: on one port with REUSE_PORT=true (Node 22.12 or newer), or each on its own port behind a load balancer. Share their rate limits with REDIS_URL. See docs/operating/deploy.md, Several nodes on one machine.';
 
 /** Whether this Node supports `reusePort` in net.Server.listen. Older versions ignore it. */
 export function canSharePort(nodeVersion: string): boolean {
@@ -187,22 +157,17 @@ export function canSharePort(nodeVersion: string): boolean {
   return major >= 24 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12);
 }
 
-function sharingProblems({ REUSE_PORT, HOST }: Values): string[] {
-  if (!REUSE_PORT) return [];
-  return problemsIn({
-    [`REUSE_PORT needs Node 22.12 or newer, but this is ${process.versions.node}: install a newer Node; or unset REUSE_PORT, and give each node its own PORT behind a load balancer.`]:
-      !canSharePort(process.versions.node),
-    // Node listens on one of the two addresses, and nodes that share a port need the same one.
-    'HOST is "localhost", which is two addresses: with REUSE_PORT, set it to 127.0.0.1 or ::1.':
-      HOST.toLowerCase() === 'localhost',
-  });
-}
-
 /** A refused setting is undefined here, and never a contradiction. */
 function contradictions(config: Values): string[] {
   const { HOST, PORT, OPS_HOST, OPS_PORT, OPS_TOKEN, MEMORY_BUDGET, BODY_LIMIT } = config;
-  const { TLS_CERT_FILE, TLS_CLIENT_CA_FILE } = config;
+  const { TLS_CERT_FILE, TLS_CLIENT_CA_FILE, REUSE_PORT } = config;
+  const { node } = process.versions;
   return problemsIn({
+    [`REUSE_PORT needs Node 22.12 or newer, but this is ${node}: install a newer Node; or unset REUSE_PORT, and give each node its own PORT behind a load balancer.`]:
+      REUSE_PORT && !canSharePort(node),
+    // Node listens on one of the two addresses, and nodes that share a port need the same one.
+    'HOST is "localhost", which is two addresses: with REUSE_PORT, set it to 127.0.0.1 or ::1.':
+      REUSE_PORT && HOST.toLowerCase() === 'localhost',
     'KEK_FILE is not set: with DATABASE_URL, name the file of the key-encryption key; or set KEK_COMMAND, a command that prints it; or have KEK_FILE decrypted by a key service (docs/operating/kek.md). Make one with: openssl rand -hex 32':
       config.DATABASE_URL !== undefined && !namesSource(config),
     ...together(config, 'LICENSE_FILE', 'LICENSE_PUBLIC_KEY_FILE'),
@@ -217,6 +182,15 @@ function contradictions(config: Values): string[] {
       Boolean(PORT) && PORT === OPS_PORT && HOST === OPS_HOST,
     [`OPS_HOST is "${OPS_HOST}", which other machines may reach, but OPS_TOKEN is not set: set OPS_TOKEN (make one with: openssl rand -hex 24), or OPS_HOST=127.0.0.1, or OPS_PORT=0.`]:
       Boolean(OPS_PORT) && OPS_TOKEN === undefined && !LOOPBACK.test(OPS_HOST),
+  });
+}
+
+/** Skips contradictions of refused settings, which would seem not set. */
+function jwtProblems(config: Values, refused: ReadonlyMap<string, string>): string[] {
+  if (Object.keys(JWT_SETTINGS).some((name) => refused.has(name))) return [];
+  return problemsIn({
+    ...together(config, 'JWT_ISSUER', 'JWT_AUDIENCE'),
+    ...alone(config, 'JWT_ISSUER', 'JWT_JWKS_URL', 'JWT_TYPE'),
   });
 }
 
@@ -240,12 +214,9 @@ function adminProblems(config: Values, refused: ReadonlyMap<string, string>): st
 
 function vaultOptions(config: Values, environment: NodeJS.Dict<string>): VaultOptions {
   return {
-    databaseUrl: config.DATABASE_URL,
-    databaseConnections: config.DATABASE_CONNECTIONS,
-    dataDir: config.DATA_DIR,
-    kek: kekSettings(config, environmentOfKek(environment)),
-    token_suffix: config.TOKEN_SUFFIX,
-    allowUnsafePostgres: config.ALLOW_UNSAFE_POSTGRES,
+    ...{ databaseUrl: config.DATABASE_URL, databaseConnections: config.DATABASE_CONNECTIONS },
+    ...{ dataDir: config.DATA_DIR, kek: kekSettings(config, environmentOfKek(environment)) },
+    ...{ token_suffix: config.TOKEN_SUFFIX, allowUnsafePostgres: config.ALLOW_UNSAFE_POSTGRES },
   };
 }
 
@@ -264,4 +235,23 @@ function tlsFiles(config: Values): TlsFiles | undefined {
   const { TLS_CERT_FILE: certificateFile, TLS_KEY_FILE: keyFile } = config;
   const clientCaFile = config.TLS_CLIENT_CA_FILE;
   return certificateFile && keyFile ? { certificateFile, keyFile, clientCaFile } : undefined;
+}
+
+function jwtOptions(config: Values): JwtOptions | undefined {
+  const { JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = config;
+  if (issuer === undefined || audience === undefined) return undefined;
+  const { JWT_JWKS_URL: jwksUrl, JWT_CLIENT_CLAIM: claim, JWT_TYPE: type } = config;
+  return { issuer, audience, jwksUrl, claim, type };
+}
+
+function tracingOptions(config: Values) {
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint } = config;
+  if (endpoint === undefined) return undefined;
+  return {
+    url: `${endpoint}/v1/traces`,
+    headers: config.OTEL_EXPORTER_OTLP_HEADERS ?? {},
+    attributes: { ...config.OTEL_RESOURCE_ATTRIBUTES, 'service.name': config.OTEL_SERVICE_NAME },
+    sampler: config.OTEL_TRACES_SAMPLER,
+    ratio: config.OTEL_TRACES_SAMPLER_ARG,
+  };
 }

@@ -3,85 +3,47 @@ import type { KekSettings } from '../kek/source.ts';
 import {
   alone,
   choice,
-  credential,
   file,
   httpsUrl,
   matching,
   parseSettings,
   path,
-  problemsOf,
+  problemsIn,
   secret,
   setting,
   text,
+  url,
   type ValuesOf,
 } from './setting.ts';
 
-/** Its path may be secret. */
-function url<const D extends string | undefined>(fallback: D, meaning: string) {
-  return secret(fallback, 'an https:// URL; http:// on the loopback only', httpsUrl, meaning);
-}
-
-/** Settings that say where the key-encryption key is. */
+/** Where the key-encryption key is. */
 export const KEK_SETTINGS = {
-  KEK_FILE: file(
-    'The KEK: 32 bytes or 64 hex digits; with a key service or KEK_TRANSIT_URL, its ciphertext. Not set: `kek` in DATA_DIR, except with DATABASE_URL.',
-  ),
-  KEK_COMMAND: secret(
-    undefined,
-    'a command line',
-    text,
-    'Command that prints the KEK, run by `sh`, instead of KEK_FILE.',
-  ),
-  KEK_AWS_KMS_KEY_ID: setting(
-    undefined,
-    'an id, alias or ARN',
-    matching(/^[\w:/.-]{1,2048}$/),
-    'Key of AWS KMS that decrypts KEK_FILE.',
-  ),
-  KEK_AWS_KMS_ENDPOINT: url(
-    undefined,
-    'Endpoint of AWS KMS, such as a VPC endpoint. Not set: the public one.',
-  ),
-  KEK_GCP_KMS_KEY: setting(
+  KEK_FILE: file,
+  KEK_COMMAND: secret(setting(undefined, 'a command line', text)),
+  KEK_AWS_KMS_KEY_ID: matching(undefined, 'an id, alias or ARN', /^[\w:/.-]{1,2048}$/),
+  KEK_AWS_KMS_ENDPOINT: url(undefined),
+  KEK_GCP_KMS_KEY: matching(
     undefined,
     'projects/P/locations/L/keyRings/R/cryptoKeys/K',
-    matching(
-      /^projects\/[a-z0-9.:-]{1,64}\/locations\/[a-z0-9-]{1,63}\/keyRings\/[\w-]{1,63}\/cryptoKeys\/[\w-]{1,63}$/,
-    ),
-    'Key of Google Cloud KMS that decrypts KEK_FILE.',
+    /^projects\/[a-z0-9.:-]{1,64}\/locations\/[a-z0-9-]{1,63}\/keyRings\/[\w-]{1,63}\/cryptoKeys\/[\w-]{1,63}$/,
   ),
-  KEK_GCP_KMS_ENDPOINT: url('https://cloudkms.googleapis.com', 'Endpoint of Google Cloud KMS.'),
+  KEK_GCP_KMS_ENDPOINT: url('https://cloudkms.googleapis.com'),
   KEK_AZURE_KEY_ID: secret(
-    undefined,
-    'an https:// URL that ends in /keys/NAME/VERSION',
-    azureKey,
-    'Key of Azure Key Vault or Managed HSM that unwraps KEK_FILE.',
+    setting(undefined, 'an https:// URL that ends in /keys/NAME/VERSION', azureKey),
   ),
-  KEK_AZURE_ALGORITHM: choice(
-    ['RSA-OAEP-256', 'A256KW'],
-    'RSA-OAEP-256',
-    'Algorithm of KEK_AZURE_KEY_ID; A256KW: Managed HSM only.',
-  ),
-  KEK_TRANSIT_URL: url(
-    undefined,
-    'HashiCorp Vault or OpenBao whose transit engine decrypts KEK_FILE.',
-  ),
-  KEK_TRANSIT_KEY: setting(
+  KEK_AZURE_ALGORITHM: choice('RSA-OAEP-256', 'RSA-OAEP-256', 'A256KW'),
+  KEK_TRANSIT_URL: url(undefined),
+  KEK_TRANSIT_KEY: matching(
     undefined,
     'a name of letters, digits, `_`, `.` and `-`',
-    matching(/^\w[\w.-]{0,127}$/),
-    'Name of the transit key.',
+    /^\w[\w.-]{0,127}$/,
   ),
-  KEK_TRANSIT_MOUNT: setting('transit', 'a path', path, 'Where the transit engine is mounted.'),
-  KEK_TRANSIT_NAMESPACE: setting(undefined, 'a path', path, 'Namespace of the transit engine.'),
-  KEK_TRANSIT_CA_FILE: file('Authorities (PEM) for KEK_TRANSIT_URL. Not set: those of Node.'),
-  VAULT_TOKEN_FILE: file('Token for KEK_TRANSIT_URL, read at each use.'),
-  VAULT_TOKEN: secret(
-    undefined,
-    'a token',
-    credential,
-    'Token for KEK_TRANSIT_URL, without VAULT_TOKEN_FILE.',
-  ),
+  KEK_TRANSIT_MOUNT: setting('transit', 'a path', path),
+  KEK_TRANSIT_NAMESPACE: setting(undefined, 'a path', path),
+  KEK_TRANSIT_CA_FILE: file,
+  VAULT_TOKEN_FILE: file,
+  // Text that needs no escaping in a header.
+  VAULT_TOKEN: secret(matching(undefined, 'a token', /^[\x21-\x7e]{1,8192}$/)),
 } as const;
 
 /** Parsed, but not yet checked for contradictions. */
@@ -120,12 +82,6 @@ export function namesSource(values: KekValues): boolean {
   );
 }
 
-/** Parts of a source, which do nothing without the setting that names it. */
-const PARTS = [
-  ['KEK_AWS_KMS_KEY_ID', ['KEK_AWS_KMS_ENDPOINT']],
-  ['KEK_TRANSIT_URL', ['KEK_TRANSIT_KEY', 'KEK_TRANSIT_NAMESPACE', 'KEK_TRANSIT_CA_FILE']],
-] as const;
-
 /**
  * Contradictions between settings. Skips a contradiction if one of its settings was refused,
  * because a refused setting would seem not set.
@@ -136,33 +92,21 @@ export function kekProblems(values: KekValues, refused: ReadonlyMap<string, stri
   const decrypters = DECRYPTERS.filter((name) => values[name]);
   const isTransit = KEK_TRANSIT_URL !== undefined;
   const hasToken = (values.VAULT_TOKEN_FILE ?? values.VAULT_TOKEN) !== undefined;
-  return [
-    ...problemsOf([
-      [
-        KEK_FILE !== undefined && KEK_COMMAND !== undefined,
-        'KEK_FILE and KEK_COMMAND are both set: the key-encryption key has one source. Unset one.',
-      ],
-      [
-        decrypters.length > 1,
-        `${decrypters.join(' and ')} are set: only one of them can decrypt KEK_FILE. Unset the others.`,
-      ],
-      [
-        decrypters.length > 0 && KEK_FILE === undefined,
-        `${decrypters[0]} decrypts KEK_FILE, which is not set: set KEK_FILE to the file of the ciphertext, and unset KEK_COMMAND.`,
-      ],
-      [
-        isTransit && KEK_TRANSIT_KEY === undefined,
-        'KEK_TRANSIT_URL is set, but KEK_TRANSIT_KEY is not: name the transit key that decrypts KEK_FILE.',
-      ],
-      [
-        isTransit && !hasToken,
-        'KEK_TRANSIT_URL is set, but neither VAULT_TOKEN_FILE nor VAULT_TOKEN is: name the file of a token that may decrypt.',
-      ],
-    ]),
-    ...PARTS.flatMap(([needed, parts]) =>
-      values[needed] === undefined ? alone(values, parts, needed) : [],
-    ),
-  ];
+  return problemsIn({
+    'KEK_FILE and KEK_COMMAND are both set: the key-encryption key has one source. Unset one.':
+      KEK_FILE !== undefined && KEK_COMMAND !== undefined,
+    [`${decrypters.join(' and ')} are set: only one of them can decrypt KEK_FILE. Unset the others.`]:
+      decrypters.length > 1,
+    [`${decrypters[0]} decrypts KEK_FILE, which is not set: set KEK_FILE to the file of the ciphertext, and unset KEK_COMMAND.`]:
+      decrypters.length > 0 && KEK_FILE === undefined,
+    'KEK_TRANSIT_URL is set, but KEK_TRANSIT_KEY is not: name the transit key that decrypts KEK_FILE.':
+      isTransit && KEK_TRANSIT_KEY === undefined,
+    'KEK_TRANSIT_URL is set, but neither VAULT_TOKEN_FILE nor VAULT_TOKEN is: name the file of a token that may decrypt.':
+      isTransit && !hasToken,
+    ...alone(values, 'KEK_AWS_KMS_KEY_ID', 'KEK_AWS_KMS_ENDPOINT'),
+    ...alone(values, 'KEK_TRANSIT_URL', 'KEK_TRANSIT_KEY', 'KEK_TRANSIT_NAMESPACE'),
+    ...alone(values, 'KEK_TRANSIT_URL', 'KEK_TRANSIT_CA_FILE'),
+  });
 }
 
 /**

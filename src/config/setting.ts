@@ -1,13 +1,12 @@
 import { MAX_RATE } from '../client-settings.ts';
 import { type AdminToken, LOOPBACK } from '../options.ts';
-import { databaseHosts } from '../store/hosts.ts';
 
-export interface Setting<T> {
+/** `docs/configuration.md` has its meaning. */
+export interface Setting<T, D extends string | undefined = string | undefined> {
   /** As written in the environment; undefined: not set. */
-  readonly default: string | undefined;
+  readonly default: D;
   /** The accepted values, in words. */
   readonly accepts: string;
-  readonly meaning: string;
   /** Returns undefined for a text that is not acceptable. */
   readonly parse: (text: string) => T | undefined;
   /** Whether the value can contain a secret. Then no message and no list shows it. */
@@ -16,10 +15,8 @@ export interface Setting<T> {
 
 /** The parsed values of settings; undefined only for a setting without a default. */
 export type ValuesOf<S extends Record<string, Setting<unknown>>> = {
-  readonly [Name in keyof S]: S[Name] extends Setting<infer T>
-    ? S[Name]['default'] extends string
-      ? T
-      : T | undefined
+  readonly [Name in keyof S]: S[Name] extends Setting<infer T, infer D>
+    ? T | (D extends string ? never : undefined)
     : never;
 };
 
@@ -27,54 +24,45 @@ export function setting<T, const D extends string | undefined>(
   fallback: D,
   accepts: string,
   parse: Setting<T>['parse'],
-  meaning: string,
-): Setting<T> & { readonly default: D } {
-  return { default: fallback, accepts, meaning, parse, isSecret: false };
+): Setting<T, D> {
+  return { default: fallback, accepts, parse, isSecret: false };
 }
 
 /** A setting that can contain a secret, for example a URL with a password. */
-export function secret<T, const D extends string | undefined>(
-  ...parts: Parameters<typeof setting<T, D>>
-): Setting<T> & { readonly default: D } {
-  return { ...setting(...parts), isSecret: true };
+export function secret<T, D extends string | undefined>(one: Setting<T, D>): Setting<T, D> {
+  return { ...one, isSecret: true };
 }
 
-export function file(meaning: string) {
-  return setting(undefined, 'a file', text, meaning);
-}
-
-export function flag(meaning: string) {
-  // Not a look-up in an object, which would find `constructor`.
-  const parse = (text: string) => (text === 'true' ? true : text === 'false' ? false : undefined);
-  return setting('false', 'true or false', parse, meaning);
-}
-
-export function whole<const D extends string | undefined>(
+export function matching<const D extends string | undefined>(
   fallback: D,
-  min: number,
-  max: number,
-  meaning: string,
+  accepts: string,
+  pattern: RegExp,
 ) {
-  const parse = (text: string) => {
+  return setting(fallback, accepts, (text) => (pattern.test(text) ? text : undefined));
+}
+
+export function whole<const D extends string | undefined>(fallback: D, min: number, max: number) {
+  return setting(fallback, `${min} to ${max}`, (text) => {
     const number = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
     return number >= min && number <= max ? number : undefined;
-  };
-  return setting(fallback, `${min} to ${max}`, parse, meaning);
+  });
 }
 
-export function choice<const T extends string>(
-  choices: readonly T[],
-  fallback: T,
-  meaning: string,
-) {
+export function choice<const T extends string>(fallback: NoInfer<T>, ...choices: readonly T[]) {
   const accepts = `${choices.slice(0, -1).join(', ')} or ${choices.at(-1)}`;
-  const parse = (text: string) => choices.find((one) => one === text);
-  return setting(fallback, accepts, parse, meaning);
+  return setting(fallback as string, accepts, (text) => choices.find((one) => one === text));
 }
 
-/** Requests or tokens a second. */
-export function rate<const D extends string>(fallback: D, meaning: string) {
-  return setting(fallback, `0 to ${MAX_RATE}`, parseRate, meaning);
+export const text = (text: string): string => text;
+export const file = setting(undefined, 'a file', text);
+// Not a look-up in an object, which would find `constructor`.
+export const flag = setting('false', 'true or false', (text) =>
+  text === 'true' ? true : text === 'false' ? false : undefined,
+);
+
+/** A URL to which this process sends secrets. Its path may be secret. */
+export function url<const D extends string | undefined>(fallback: D) {
+  return secret(setting(fallback, 'an https:// URL; http:// on the loopback only', httpsUrl));
 }
 
 /** A setting that is not acceptable has the value undefined and a problem under its name. */
@@ -96,11 +84,6 @@ export function parseSettings<S extends Record<string, Setting<unknown>>>(
   return { values: values as ValuesOf<S>, problems };
 }
 
-/** The words of those checks that found a problem. */
-export function problemsOf(checks: readonly (readonly [isProblem: boolean, words: string])[]) {
-  return checks.filter(([isProblem]) => isProblem).map(([, words]) => words);
-}
-
 /** The names of those checks that found a problem: the problems in words. */
 export function problemsIn(checks: Readonly<Record<string, boolean>>): string[] {
   return Object.keys(checks).filter((words) => checks[words]);
@@ -112,27 +95,18 @@ export function together<V extends object>(values: V, a: keyof V & string, b: ke
   return { [words]: (values[a] === undefined) !== (values[b] === undefined) };
 }
 
-/** Problems of those settings that are set although `needed` is not. */
+/** The checks of settings that do nothing without another one. */
 export function alone<V extends object>(
   values: V,
-  names: readonly (keyof V & string)[],
-  needed: string,
-): string[] {
-  return names
-    .filter((name) => values[name] !== undefined)
-    .map(
-      (name) =>
-        `${name} is set, but ${needed} is not: ${name} alone does nothing. Set both or none.`,
-    );
+  needed: keyof V & string,
+  ...names: readonly (keyof V & string)[]
+): Record<string, boolean> {
+  const checks = names.map((name) => [
+    `${name} is set, but ${needed} is not: ${name} alone does nothing. Set both or none.`,
+    values[name] !== undefined && values[needed] === undefined,
+  ]);
+  return Object.fromEntries(checks);
 }
-
-/**
- * Parsers of settings. Each takes the text from the environment and returns undefined when the text
- * is not acceptable.
- */
-export const text = (text: string): string => text;
-export const matching = (pattern: RegExp) => (text: string) =>
-  pattern.test(text) ? text : undefined;
 
 const ADMIN_TOKEN = /^([\w.-]{1,32}):([\w.~+/=-]{32,1024})$/;
 const MAX_ADMIN_TOKENS = 32;
@@ -151,10 +125,6 @@ export function adminTokens(text: string): readonly AdminToken[] | undefined {
 export function parseRate(text: string): number | undefined {
   const rate = /^\d{1,7}(\.\d{1,3})?$/.test(text) ? Number(text) : Number.NaN;
   return rate <= MAX_RATE ? rate : undefined;
-}
-
-export function databaseUrl(text: string): string | undefined {
-  return databaseHosts(text) && text;
 }
 
 /** Checks everything that the client library parses, so that nothing fails later. */
@@ -189,16 +159,27 @@ export function path(text: string): string | undefined {
   return isFit && !/(^|\/)\.{1,2}(\/|$)/.test(text) ? text : undefined;
 }
 
-/** Text that needs no escaping in a header. */
-export function credential(text: string): string | undefined {
-  return /^[\x21-\x7e]{1,8192}$/.test(text) ? text : undefined;
-}
-
 function isDecodable(text: string): boolean {
   try {
     decodeURIComponent(text);
     return true;
   } catch {
     return false;
+  }
+}
+
+/** `name=value` pairs with commas; values in percent encoding (W3C Baggage). */
+const PAIRS = /^([!#$%&'*+.^`|~\w-]+)=([\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*)$/;
+const MAX_PAIRS = 64;
+
+export function pairs(text: string): Readonly<Record<string, string>> | undefined {
+  const found = text.split(',').map((pair) => PAIRS.exec(pair.trim()));
+  if (found.length > MAX_PAIRS) return undefined;
+  try {
+    return Object.fromEntries(
+      found.map((pair) => [pair![1]!, decodeURIComponent(pair![2]!)] as const),
+    );
+  } catch {
+    return undefined;
   }
 }

@@ -6,12 +6,7 @@ import { LogOutput } from './log-output.ts';
 export interface Log extends Pick<Logger, 'info' | 'warn' | 'error' | 'debug'> {
   /** Writes the line of an answered request, as `info` would, at half the cost. */
   request(line: RequestLine): void;
-  /** Calls `onWaiting` with each change of the bytes that wait for standard output. */
-  countWaiting(onWaiting: (bytes: number) => void): void;
-  /** Number of lines that standard output did not take. */
-  dropped(): number;
-  /** Ends the process after the lines so far, if standard output takes them. */
-  end(exitCode: number): void;
+  readonly output: Pick<LogOutput, 'countWaiting' | 'dropped' | 'end'>;
 }
 
 /** The logged fields of a request. */
@@ -60,14 +55,10 @@ export async function openLog(level: string, isForReaders: boolean): Promise<Log
     { write: (line) => output.write(textOf(line)) },
   );
   const hasRequests = logger.isLevelEnabled('info');
-  return Object.assign(logger, {
-    request(line: RequestLine): void {
-      if (hasRequests) output.write(requestOf(line));
-    },
-    countWaiting: (onWaiting: (bytes: number) => void) => output.countWaiting(onWaiting),
-    dropped: () => output.dropped,
-    end: (exitCode: number) => output.end(exitCode),
-  });
+  const request = (line: RequestLine) => {
+    if (hasRequests) output.write(requestOf(line));
+  };
+  return Object.assign(logger, { request, output });
 }
 
 const callerTexts = new WeakMap<LoggedCaller, string>();
@@ -121,7 +112,7 @@ async function prettyText(): Promise<(line: string) => string> {
 export function endOnUncaught(log: Log): void {
   process.on('uncaughtException', (error) => {
     log.error(failureFields(error), 'unexpected failure, ending');
-    log.end(1);
+    log.output.end(1);
   });
 }
 

@@ -1,7 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { DEFAULT_SPACE, type LimitName } from '../types.ts';
 import { VERSION } from '../version.ts';
-import { addGauges, type Gauges } from './gauges.ts';
 
 /** Dense where most answers fall, because quantiles are interpolated within a bucket. */
 const LATENCY_BUCKETS_S = [
@@ -38,21 +37,46 @@ const SAMPLED = [
   'standin_postgres_safe',
 ];
 
+/** Read at each scrape. Those that end in `_total` are counters, which count since the start. */
+const OBSERVED = {
+  standin_expired_records_total: 'Expired records whose values this node removed.',
+  standin_log_lines_dropped_total: 'Log lines that standard output did not take.',
+  standin_vault_rows: 'Records in the vault; an estimate above 200,000.',
+  standin_held_bytes: 'Bytes of MEMORY_BUDGET in use.',
+  standin_license_days_left:
+    'Days until the license expires: negative after, 0 when it is invalid.',
+  standin_rate_limit_shared:
+    '1: nodes share rate limits; 0: Redis is away, this node limits alone.',
+  standin_postgres_safe: '1: PostgreSQL keeps what it acknowledges; 0: a crash can lose tokens.',
+  standin_keyring_age_seconds:
+    'Time since the keyring was last read, with every key in it unwrapped.',
+  standin_issuer_keys_age_seconds:
+    'Time since the keys of JWT_ISSUER were last fetched; from 3600 on, no JWT is accepted.',
+  standin_key_version: 'Version of the DEK that seals new records.',
+  standin_tls_certificate_expires_seconds: 'Expiry of the public certificate, as a Unix time.',
+} as const;
+
+/** Where the metrics are read. An absent one is not shown. */
+type Observed = {
+  readonly [Name in keyof typeof OBSERVED]?: (() => Reading | Promise<Reading>) | undefined;
+};
+type Reading = number | boolean | Date;
+
+type ClientCounts = Readonly<Record<'requests' | 'replaced' | 'passed', number>>;
+
 /** Creates all metrics of the node, in the text format of Prometheus. */
 export function createMetrics() {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
-  new Gauge({
-    name: 'standin_build_info',
-    help: "1, with the program's version.",
-    labelNames: ['version'],
-    registers,
-  }).set({ version: VERSION }, 1);
+  const help = "1, with the program's version.";
+  addRead(registers, 'standin_build_info', help, () => [[{ version: VERSION }, 1]], 'version');
   return {
     ...workMetrics(registers),
     ...troubleMetrics(registers),
-    observe: (gauges: Gauges) => addGauges(registers, gauges),
+    observe: (observed: Observed) => addObserved(registers, observed),
+    observeClients: (counts: () => ReadonlyMap<string, ClientCounts>) =>
+      addClients(registers, counts),
     sampled: async (): Promise<Snapshot> => {
       const there = SAMPLED.map((name) => registry.getSingleMetric(name));
       const read = there.flatMap((metric) => (metric === undefined ? [] : [metric.get()]));
@@ -63,32 +87,84 @@ export function createMetrics() {
   };
 }
 
-function workMetrics(registers: Registry[]) {
-  const requests = new Counter({
-    name: 'standin_requests_total',
-    help: 'Requests answered.',
-    labelNames: ['route', 'status'],
-    registers,
+type Series = Iterable<readonly [labels: Record<string, string>, value: number]>;
+
+/** A metric whose series are read at each scrape. */
+function addRead(
+  registers: Registry[],
+  name: string,
+  help: string,
+  read: () => Series | Promise<Series>,
+  ...labelNames: string[]
+): void {
+  const Metric = name.endsWith('_total') ? Counter : Gauge;
+  new Metric({
+    ...{ name, help, labelNames, registers },
+    async collect() {
+      try {
+        const series = await read();
+        this.reset();
+        for (const [labels, value] of series) this.inc(labels, value);
+      } catch {
+        // The last value stays: the scrape must work while the database is away.
+      }
+    },
   });
+}
+
+function addObserved(registers: Registry[], observed: Observed): void {
+  for (const [name, read] of Object.entries(observed)) {
+    if (read === undefined) continue;
+    addRead(registers, name, OBSERVED[name as keyof Observed], async () => {
+      const value = await read();
+      return [[{}, value instanceof Date ? value.getTime() / 1000 : Number(value)]];
+    });
+  }
+}
+
+function addClients(registers: Registry[], counts: () => ReadonlyMap<string, ClientCounts>): void {
+  addRead(
+    registers,
+    'standin_client_requests_total',
+    'Requests of a client, refused ones too; the 1,000 oldest clients by name.',
+    () => [...counts()].map(([id, { requests }]) => [{ client_id: id }, requests]),
+    'client_id',
+  );
+  addRead(
+    registers,
+    'standin_client_strings_total',
+    'Strings of a client under a policy with fields, replaced or passed in clear.',
+    () =>
+      [...counts()].flatMap(([id, { replaced, passed }]) => [
+        [{ client_id: id, outcome: 'replaced' }, replaced],
+        [{ client_id: id, outcome: 'passed' }, passed],
+      ]),
+    ...['client_id', 'outcome'],
+  );
+}
+
+function counterIn(registers: Registry[]) {
+  return (name: string, help: string, ...labelNames: string[]) =>
+    new Counter({ name, help, labelNames, registers });
+}
+
+function workMetrics(registers: Registry[]) {
+  const counter = counterIn(registers);
+  const requests = counter('standin_requests_total', 'Requests answered.', 'route', 'status');
   const duration = new Histogram({
     name: 'standin_request_duration_seconds',
     help: 'Time from the headers of a request to its answer.',
-    labelNames: ['route'],
-    buckets: LATENCY_BUCKETS_S,
-    registers,
+    ...{ labelNames: ['route'], buckets: LATENCY_BUCKETS_S, registers },
   });
   const batches = new Histogram({
     name: 'standin_batch_records',
     help: 'Records in one statement to the vault.',
-    labelNames: ['statement'],
-    buckets: BATCH_BUCKETS,
-    registers,
+    ...{ labelNames: ['statement'], buckets: BATCH_BUCKETS, registers },
   });
-  const shed = new Counter({
-    name: 'standin_requests_shed_total',
-    help: 'Requests shed: refused with 503 before they were read.',
-    registers,
-  });
+  const shed = counter(
+    'standin_requests_shed_total',
+    'Requests shed: refused with 503 before they were read.',
+  );
   return {
     request(route: string, status: number, durationMs: number): void {
       requests.inc({ route, status });
@@ -105,45 +181,33 @@ function workMetrics(registers: Registry[]) {
 }
 
 function troubleMetrics(registers: Registry[]) {
+  const counter = counterIn(registers);
   const count = (name: string, help: string) => {
-    const counter = new Counter({ name, help, registers });
-    return (more = 1) => counter.inc(more);
+    const counted = counter(name, help);
+    return (more = 1) => counted.inc(more);
   };
-  const rejections = new Counter({
-    name: 'standin_rate_limit_rejections_total',
-    help: 'Requests refused because a client was over a limit.',
-    labelNames: ['limit'],
-    registers,
-  });
+  const rejections = counter(
+    'standin_rate_limit_rejections_total',
+    'Requests refused because a client was over a limit.',
+    'limit',
+  );
   // Start at 0, so that an alert on a rise sees the first rejection.
   for (const limit of LIMITS) rejections.inc({ limit }, 0);
-  const handshakes = new Counter({
-    name: 'standin_tls_handshake_failures_total',
-    help: 'Connections whose TLS handshake failed.',
-    labelNames: ['reason'],
-    registers,
-  });
+  const failed = 'Connections whose TLS handshake failed.';
+  const handshakes = counter('standin_tls_handshake_failures_total', failed, 'reason');
+  const damaged = 'Records that failed authentication: the vault was changed.';
+  const refused = 'Connections refused because the node has as many as it accepts.';
+  const unread = 'Connections cut because an answer was not read.';
+  const stalled = 'Requests cut off because memory was short and the caller idle.';
   return {
     rejection: (limit: LimitName) => rejections.inc({ limit }),
     handshakeFailure: (reason: string) => handshakes.inc({ reason }),
     unknownTokens: count('standin_unknown_tokens_total', 'Unknown tokens sent to detokenize.'),
     unaudited: count('standin_audit_failures_total', 'Audit lines that could not be written.'),
-    damaged: count(
-      'standin_damaged_records_total',
-      'Records that failed authentication: the vault was changed.',
-    ),
-    connectionRefused: count(
-      'standin_connections_refused_total',
-      'Connections refused because the node has as many as it accepts.',
-    ),
-    unreadAnswer: count(
-      'standin_unread_answers_total',
-      'Connections cut because an answer was not read.',
-    ),
-    cutOff: count(
-      'standin_stalled_requests_total',
-      'Requests cut off because memory was short and the caller idle.',
-    ),
+    damaged: count('standin_damaged_records_total', damaged),
+    connectionRefused: count('standin_connections_refused_total', refused),
+    unreadAnswer: count('standin_unread_answers_total', unread),
+    cutOff: count('standin_stalled_requests_total', stalled),
   };
 }
 
@@ -153,16 +217,13 @@ export type KindCounts = ReadonlyMap<string, number>;
 function valuesIn(registers: Registry[]) {
   // Counted here and read at each scrape, because a request may have many kinds.
   const series = new Map<string, { readonly labels: Record<string, string>; count: number }>();
-  new Counter({
-    name: 'standin_values_total',
-    help: 'Values tokenized and detokenized.',
-    labelNames: ['operation', 'space', 'kind'],
+  addRead(
     registers,
-    collect() {
-      this.reset();
-      for (const { labels, count } of series.values()) this.inc(labels, count);
-    },
-  });
+    'standin_values_total',
+    'Values tokenized and detokenized.',
+    () => [...series.values()].map(({ labels, count }) => [labels, count]),
+    ...['operation', 'space', 'kind'],
+  );
   const named = new Set<string>();
   const isNamed = (space: string, kind: string) => {
     if (named.size < MAX_COUNTED_KINDS) named.add(`${space} ${kind}`);

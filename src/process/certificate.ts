@@ -5,27 +5,21 @@ import { OperatorError } from '../errors.ts';
 import type { TlsFiles } from '../options.ts';
 import type { TlsPem } from '../types.ts';
 
-interface CertificateListener {
-  /** Called with a new, usable certificate. */
-  onRenewed(pem: TlsPem): void;
-  /** Called when new files cannot be used. The old certificate stays. */
-  onProblem(problem: string): void;
-}
+/**
+ * Called with a new, usable certificate; or with the problem of new files that cannot be used, and
+ * then the old certificate stays.
+ */
+type OnChange = (change: { readonly pem: TlsPem } | { readonly problem: string }) => void;
 
 const SETTINGS = {
-  certificate: 'TLS_CERT_FILE',
-  key: 'TLS_KEY_FILE',
-  clientCa: 'TLS_CLIENT_CA_FILE',
-} as const;
+  ...{ certificate: 'TLS_CERT_FILE', key: 'TLS_KEY_FILE', clientCa: 'TLS_CLIENT_CA_FILE' },
+};
 const REFRESH_INTERVAL_MS = 5_000;
 const WARN_DAYS = 14;
 const DAY_MS = 86_400_000;
 
 /** The PEM files, and the server certificate parsed from them. */
-type Usable = {
-  readonly pem: TlsPem;
-  readonly x509: Exclude<ReturnType<typeof examineTls>, { part: string }>;
-};
+type Usable = ReturnType<typeof usable>;
 
 /** The certificate of the public listener. Follows changes of its files while they are usable. */
 export class Certificate {
@@ -37,7 +31,6 @@ export class Certificate {
    */
   #doubted: string | undefined;
   #reported: string | undefined;
-  #timer: NodeJS.Timeout | undefined;
 
   /** @throws OperatorError that names the setting */
   constructor(files: TlsFiles) {
@@ -57,16 +50,13 @@ export class Certificate {
   readonly nameFor = (address: string): string => nameFor(this.#usable.x509, address);
 
   /** Checks the files every 5 s. */
-  watch(listener: CertificateListener): void {
-    this.#timer = setInterval(() => this.#refresh(listener), REFRESH_INTERVAL_MS).unref();
-  }
-
-  stop(): void {
-    clearInterval(this.#timer);
+  watch(onChange: OnChange): NodeJS.Timeout {
+    return setInterval(() => this.#refresh(onChange), REFRESH_INTERVAL_MS).unref();
   }
 
   /** A warning for operators; undefined: none. */
-  warning(nowMs: number = Date.now()): string | undefined {
+  warning(): string | undefined {
+    const nowMs = Date.now();
     const days = (this.expiresAt.getTime() - nowMs) / DAY_MS;
     const beginsAt = new Date(this.#usable.x509.validFrom);
     if (beginsAt.getTime() > nowMs)
@@ -77,7 +67,7 @@ export class Certificate {
       : `TLS certificate expired ${this.expiresAt.toISOString()}`;
   }
 
-  #refresh({ onRenewed, onProblem }: CertificateListener): void {
+  #refresh(onChange: OnChange): void {
     try {
       const pem = read(this.files);
       if (isDeepStrictEqual(pem, this.pem)) {
@@ -86,13 +76,13 @@ export class Certificate {
         return;
       }
       this.#usable = usable(pem, this.files);
-      onRenewed(pem);
+      onChange({ pem });
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
       const { message } = error;
       if (message === this.#doubted && message !== this.#reported) {
         this.#reported = message;
-        onProblem(message);
+        onChange({ problem: message });
       }
       this.#doubted = message;
     }
@@ -118,7 +108,7 @@ function readPart(part: keyof TlsPem, path: string): string {
   }
 }
 
-function usable(pem: TlsPem, files: TlsFiles): Usable {
+function usable(pem: TlsPem, files: TlsFiles) {
   const found = examineTls(pem);
   if (!('part' in found)) return { pem, x509: found };
   const { part, problem } = found;

@@ -4,12 +4,13 @@ import { dirname, resolve } from 'node:path';
 import { issuerState } from '../access/issuer-keys.ts';
 import { verifyLicense } from '../access/license.ts';
 import { cannotWrite, STANDARD_OUTPUT } from '../audit/audit-file.ts';
+import type { Config } from '../config/config.ts';
 import { kekOf } from '../crypto/kek.ts';
 import { errorCode, OperatorError, operatorError } from '../errors.ts';
 import { isNamed, kekSourceOf } from '../kek/kek-source.ts';
 import type { KekSource } from '../kek/source.ts';
 import { PROBE } from '../limits/shared-buckets.ts';
-import type { JwtOptions, LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
+import type { LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
 import { policyState } from '../policy/policies.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
@@ -30,14 +31,7 @@ import { noVault, requireFolder } from '../vault/vault-place.ts';
 import { Certificate } from './certificate.ts';
 
 /** The parts of the configuration that doctor checks. */
-interface Examined {
-  readonly vault: VaultOptions;
-  readonly license: LicenseFiles | undefined;
-  readonly jwt: JwtOptions | undefined;
-  readonly tls: TlsFiles | undefined;
-  readonly REDIS_URL: string | undefined;
-  readonly AUDIT_LOG: string | undefined;
-}
+type Examined = Pick<Config, 'vault' | 'license' | 'jwt' | 'tls' | 'REDIS_URL' | 'AUDIT_LOG'>;
 
 /** A text: it is ok. A check that throws has found a problem. */
 type Result = string | Omit<Finding, 'check'>;
@@ -53,9 +47,8 @@ export async function examine(examined: Examined): Promise<Finding[]> {
   const { vault, license, jwt, tls, REDIS_URL: redisUrl, AUDIT_LOG: auditLog } = examined;
   const findings: Finding[] = [];
   const run: Run = async (check, read) => {
-    const found = await (async () => read())().catch((error) => {
-      return { status: 'problem', detail: problemText(error) } as const;
-    });
+    const failed = (error: unknown): Result => ({ status: 'problem', detail: problemText(error) });
+    const found = await (async () => read())().catch(failed);
     const result = typeof found === 'string' ? ({ status: 'ok', detail: found } as const) : found;
     findings.push({ check, ...result });
     return result.status;
@@ -70,7 +63,12 @@ export async function examine(examined: Examined): Promise<Finding[]> {
   if (jwt !== undefined) await run('jwt issuer', () => issuerState(jwt));
   if (redisUrl !== undefined) await run('redis', () => redis(redisUrl));
   if (tls !== undefined) await run('tls certificate', () => certificate(tls));
-  if (auditLog !== undefined) await run('audit log', () => auditFile(auditLog));
+  if (auditLog !== undefined)
+    await run('audit log', () =>
+      auditFile(auditLog).catch((error) => {
+        throw new OperatorError(cannotWrite(auditLog, errorCode(error)));
+      }),
+    );
   return findings;
 }
 
@@ -91,7 +89,10 @@ async function examineVault(run: Run, pool: Pool, vault: VaultOptions): Promise<
     });
     isNewest = wrapped.length > 0 && found === 'ok';
     if (isNewest) await run('rights', () => rights(pool));
-    await run('owners', () => owners(pool));
+    await run('owners', async () => {
+      await requireNothingForeign(pool.queryUntil(commandDeadline()));
+      return 'nobody else has put anything into the schema of the vault';
+    });
   }
   // Without a vault, the KEK file in DATA_DIR does not exist yet.
   if (wrapped.length > 0 || isNamed(vault.kek))
@@ -114,11 +115,6 @@ async function rights(pool: Pool): Promise<Result> {
   throw new OperatorError(
     `The user of DATABASE_URL lacks ${missing.join(', ')}. As the owner of the vault's tables, run: standin migrate --grant-to ROLE`,
   );
-}
-
-async function owners(pool: Pool): Promise<Result> {
-  await requireNothingForeign(pool.queryUntil(commandDeadline()));
-  return 'nobody else has put anything into the schema of the vault';
 }
 
 async function kek(source: KekSource, wrapped: readonly WrappedKey[]): Promise<Result> {
@@ -182,11 +178,10 @@ async function database(pool: Pool, options: VaultOptions): Promise<Result> {
   if (options.databaseUrl === undefined) {
     return `embedded PostgreSQL ${facts.version} in ${options.dataDir}; for trying and small use: a power cut can lose the last writes`;
   }
-  return facts.unsafeSettings.length > 0
-    ? warning(
-        `PostgreSQL ${facts.version} with ${facts.unsafeSettings.join(', ')}: a crash can lose acknowledged tokens`,
-      )
-    : `PostgreSQL ${facts.version}`;
+  const server = `PostgreSQL ${facts.version}`;
+  if (facts.unsafeSettings.length === 0) return server;
+  const settings = facts.unsafeSettings.join(', ');
+  return warning(`${server} with ${settings}: a crash can lose acknowledged tokens`);
 }
 
 function schema(version: number, newest: number): Result {
@@ -231,27 +226,20 @@ async function redis(redisUrl: string): Promise<Result> {
 function certificate(files: TlsFiles): Result {
   const made = new Certificate(files);
   const problem = made.warning();
-  return problem === undefined
-    ? `until ${made.expiresAt.toISOString()}`
-    : warning(`${problem}. Replace it.`);
+  if (problem !== undefined) return warning(`${problem}. Replace it.`);
+  return `until ${made.expiresAt.toISOString()}`;
 }
 
 const GIB = 2 ** 30;
 /** Room for two million lines of 500 bytes: time enough to react. */
 const WARN_FREE_BYTES = GIB;
 
-/** Unlike the check at start, this creates no file. */
+/**
+ * Unlike the check at start, this creates no file.
+ * @throws the system's error when the audit log cannot be written
+ */
 async function auditFile(path: string): Promise<Result> {
   if (path === STANDARD_OUTPUT) return 'standard output';
-  try {
-    return await auditPath(path);
-  } catch (error) {
-    throw new OperatorError(cannotWrite(path, errorCode(error)));
-  }
-}
-
-/** @throws the system's error when the audit log cannot be written */
-async function auditPath(path: string): Promise<Result> {
   const { R_OK, W_OK, X_OK } = constants;
   const there = await stat(path).catch((error) => {
     if (errorCode(error) !== 'ENOENT') throw error;

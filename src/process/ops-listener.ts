@@ -22,17 +22,9 @@ import type { VaultSizes } from '../vault/vault-size.ts';
 import { VERSION } from '../version.ts';
 import type { ListenerOptions, PublicListener } from './public-listener.ts';
 
-interface OpsListenerOptions extends ListenerOptions {
-  readonly listener: PublicListener;
-  readonly sizes: VaultSizes;
-}
+type OpsListenerOptions = ListenerOptions & { listener: PublicListener; sizes: VaultSizes };
 
-export interface OpsListener {
-  readonly url: string;
-  /** Renews the certificate for new connections. */
-  renew(tls: TlsPem): void;
-  close(): Promise<void>;
-}
+export type OpsListener = Awaited<ReturnType<typeof openOpsListener>>;
 
 /**
  * Tries the ops port before the public listener opens. A node that failed after joining a shared
@@ -49,7 +41,7 @@ export async function checkOpsPort({ OPS_HOST, OPS_PORT }: Config): Promise<void
  * Opens the listener for metrics and console.
  * @throws OperatorError when it cannot listen
  */
-export async function openOpsListener(options: OpsListenerOptions): Promise<OpsListener> {
+export async function openOpsListener(options: OpsListenerOptions) {
   const { config, metrics, certificate, sizes, log, listener } = options;
   const { context } = listener;
   const tls = config.OPS_TLS && certificate ? opsPem(certificate.pem) : undefined;
@@ -80,10 +72,11 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   sizes.start();
   return {
     url,
-    renew(pem) {
+    /** Renews the certificate for new connections. */
+    renew(pem: TlsPem): void {
       if (tls !== undefined) renewCertificate(server, opsPem(pem));
     },
-    async close() {
+    async close(): Promise<void> {
       sampler.stop();
       sizes.stop();
       events.close();

@@ -11,11 +11,10 @@ import type { License } from '../access/license.ts';
 import { AuditLog } from '../audit/audit-log.ts';
 import type { Config } from '../config/config.ts';
 import { Unavailable } from '../errors.ts';
-import type { Buckets } from '../limits/buckets.ts';
 import { ByteBudget } from '../limits/byte-budget.ts';
 import { ClientLimits } from '../limits/client-limits.ts';
 import { openBuckets } from '../limits/shared-buckets.ts';
-import { defaultBudget, memoryLimits } from '../memory.ts';
+import { defaultBudget } from '../memory.ts';
 import { type Log, problemFields } from '../observe/log.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import { RecentRequests } from '../observe/recent-requests.ts';
@@ -23,7 +22,6 @@ import { PolicyFollower, PolicyNotDurable } from '../policy/policy-follower.ts';
 import { readOffThread } from '../policy/policy-work.ts';
 import type { ServerContext } from '../public/exchange.ts';
 import { createHttpServer } from '../public/server.ts';
-import type { Tracing } from '../public/tracing.ts';
 import { Descriptors, renewCertificate } from '../public/transport/connections.ts';
 import { listen, untilAccepted } from '../public/transport/listen.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
@@ -60,11 +58,14 @@ export interface ListenerOptions {
   readonly log: Log;
 }
 
+export type PublicListener = Awaited<ReturnType<typeof openPublicListener>>;
+
 /** Opens the listener for callers, with everything behind it except the vault. */
-export async function openPublicListener(options: ListenerOptions): Promise<PublicListener> {
+export async function openPublicListener(options: ListenerOptions) {
   const { config, vault, certificate, log } = options;
   const parts = await openParts(options);
-  const { context, uses, guards } = parts;
+  const context = await createContext(options, parts);
+  const { uses, guards, policies } = parts;
   const server = createHttpServer(context);
   const { HOST: host, PORT: port, REUSE_PORT: isShared } = config;
   const scheme = certificate === undefined ? 'http' : 'https';
@@ -77,144 +78,106 @@ export async function openPublicListener(options: ListenerOptions): Promise<Publ
     vault.pool.reconnect();
     context.vault.reconnect();
   });
-  return new PublicListener(url, server, parts, isShared);
+  return {
+    ...{ url, context, policies },
+    /** Opens a connection from within the process, with all bounds of the listener. */
+    connect(remoteAddress: string | undefined): Duplex {
+      const [near, far] = duplexPair();
+      const ready = 'setSecureContext' in server ? 'secureConnection' : 'connection';
+      server.emit(ready, Object.assign(far, { remoteAddress }));
+      return near;
+    },
+    /** Renews the certificate for new connections. */
+    renew: (tls: TlsPem) => renewCertificate(server, tls),
+    /**
+     * Drains in order: readiness fails, the listener closes, requests in flight finish.
+     * @returns the bytes that requests still hold; undefined: some were cut, and may still wait for
+     * the database
+     */
+    async drain(delayMs: number): Promise<number | undefined> {
+      if (delayMs > 0) {
+        context.state.phase = 'draining';
+        await sleep(delayMs);
+      }
+      if (isShared) await leavePort(server, context.state);
+      const hasCut = await close(server, context, parts);
+      return hasCut ? undefined : context.budget.heldByRequests;
+    },
+  };
 }
 
-/** What the listener opens and closes. */
-interface Parts {
-  readonly context: ServerContext;
-  readonly buckets: Buckets;
-  readonly uses: ApiKeyUses;
-  readonly guards: WriteGuards;
-  readonly policies: PolicyFollower;
+/**
+ * Leaves a shared port: new connections go to other nodes. Resolves when all connections have
+ * ended, or after LEAVE_TIMEOUT_MS.
+ */
+async function leavePort(server: HttpServer, state: ServerContext['state']): Promise<void> {
+  // The system resets connections that still wait to be accepted when the socket closes.
+  await untilAccepted(server);
+  // Not the HTTP server's own close, which would cut idle connections now.
+  const gone = new Promise((resolve) => Server.prototype.close.call(server, resolve));
+  // Only after the socket is closed: a caller that is told to reconnect must reach another node.
+  state.phase = 'draining';
+  await Promise.race([gone, sleep(LEAVE_TIMEOUT_MS)]);
 }
 
-export class PublicListener {
-  readonly url: string;
-  readonly context: ServerContext;
-  readonly policies: PolicyFollower;
-  readonly #server: HttpServer;
-  readonly #parts: Parts;
-  readonly #isPortShared: boolean;
-  #hasCut = false;
-
-  constructor(url: string, server: HttpServer, parts: Parts, isPortShared: boolean) {
-    this.url = url;
-    this.context = parts.context;
-    this.policies = parts.policies;
-    this.#server = server;
-    this.#parts = parts;
-    this.#isPortShared = isPortShared;
-  }
-
-  /** Opens a connection from within the process, with all bounds of the listener. */
-  connect(remoteAddress: string | undefined): Duplex {
-    const [near, far] = duplexPair();
-    const ready = 'setSecureContext' in this.#server ? 'secureConnection' : 'connection';
-    this.#server.emit(ready, Object.assign(far, { remoteAddress }));
-    return near;
-  }
-
-  /** Makes the audit log check whether its file was renamed. */
-  refreshAudit(): void {
-    this.context.audit?.refresh();
-    this.context.log.info(
-      {},
-      'SIGHUP: the next audit line goes to the file that has the configured name now',
-    );
-  }
-
-  /** Renews the certificate for new connections. */
-  renew(tls: TlsPem): void {
-    renewCertificate(this.#server, tls);
-  }
-
-  /** undefined: some were cut, and may still wait for the database. */
-  get heldByRequests(): number | undefined {
-    return this.#hasCut ? undefined : this.context.budget.heldByRequests;
-  }
-
-  /** Drains in order: readiness fails, the listener closes, requests in flight finish. */
-  async drain(delayMs: number): Promise<void> {
-    if (delayMs > 0) {
-      this.context.state.phase = 'draining';
-      await sleep(delayMs);
-    }
-    if (this.#isPortShared) await this.#leavePort();
-    await this.#close();
-  }
-
-  /**
-   * Leaves a shared port: new connections go to other nodes. Resolves when all connections have
-   * ended, or after LEAVE_TIMEOUT_MS.
-   */
-  async #leavePort(): Promise<void> {
-    const server = this.#server;
-    // The system resets connections that still wait to be accepted when the socket closes.
-    await untilAccepted(server);
-    // Not the HTTP server's own close, which would cut idle connections now.
-    const gone = new Promise((resolve) => Server.prototype.close.call(server, resolve));
-    // Only after the socket is closed: a caller that is told to reconnect must reach another node.
-    this.context.state.phase = 'draining';
-    await Promise.race([gone, sleep(LEAVE_TIMEOUT_MS)]);
-  }
-
-  async #close(): Promise<void> {
-    this.context.state.phase = 'closing';
-    const cut = setTimeout(() => {
-      this.#hasCut = true;
-      this.#server.closeAllConnections();
-    }, FINISH_TIMEOUT_MS);
-    const { context, uses, guards, buckets, policies } = this.#parts;
-    // Requests in flight were counted when they were accepted.
-    const usesWritten = uses.stop();
-    await new Promise((resolve) => this.#server.close(resolve));
-    clearTimeout(cut);
-    context.authenticator.stop();
-    guards.stop();
-    policies.stop();
-    context.budget.stop();
-    buckets.close();
-    await context.audit?.close();
-    await context.tracing?.close();
-    await usesWritten;
-    await context.vault.close();
-  }
+/** @returns whether connections were cut */
+async function close(
+  server: HttpServer,
+  context: ServerContext,
+  { uses, guards, buckets, policies }: Parts,
+): Promise<boolean> {
+  context.state.phase = 'closing';
+  let hasCut = false;
+  const cut = setTimeout(() => {
+    hasCut = true;
+    server.closeAllConnections();
+  }, FINISH_TIMEOUT_MS);
+  // Requests in flight were counted when they were accepted.
+  const usesWritten = uses.stop();
+  await new Promise((resolve) => server.close(resolve));
+  clearTimeout(cut);
+  context.authenticator.stop();
+  guards.stop();
+  policies.stop();
+  context.budget.stop();
+  buckets.close();
+  await context.audit?.close();
+  await context.tracing?.close();
+  await usesWritten;
+  await context.vault.close();
+  return hasCut;
 }
 
-async function openParts(options: ListenerOptions): Promise<Parts> {
+/** The parts behind the context of requests. */
+type Parts = Awaited<ReturnType<typeof openParts>>;
+
+async function openParts(options: ListenerOptions) {
   const { config, vault, keys, license, metrics, log } = options;
-  const buckets = await openBuckets(config.REDIS_URL, (isShared, code) =>
-    log.warn(
-      { code },
-      isShared
-        ? 'Redis answers again: rate limits are shared'
-        : 'Redis does not answer: this process limits on its own',
-    ),
-  );
+  const buckets = await openBuckets(config.REDIS_URL, (isShared, code) => {
+    if (isShared) log.warn({ code }, 'Redis answers again: rate limits are shared');
+    else log.warn({ code }, 'Redis does not answer: this process limits on its own');
+  });
   const uses = new ApiKeyUses(vault.apiKeys);
-  const pool = vault.vital.keys;
   const guards = new WriteGuards({
-    ...{ vault: config.vault, pool, keys, license },
+    ...{ vault: config.vault, pool: vault.vital.keys, keys, license },
     onSpace: (hasSpace) => {
       if (hasSpace) log.info({}, 'the disk of the database has space again');
       else log.error({}, 'the disk of the database is full: /health answers 503');
     },
   });
-  const budgetBytes = config.MEMORY_BUDGET ?? defaultBudget(memoryLimits(), config.BODY_LIMIT);
+  const budgetBytes = config.MEMORY_BUDGET ?? defaultBudget(config.BODY_LIMIT);
   const budget = new ByteBudget(budgetBytes, metrics.cutOff);
-  log.countWaiting((bytes) => budget.count(bytes));
+  log.output.countWaiting((bytes) => budget.count(bytes));
   metrics.observe({
-    postgresSafe: guards.isServerSafe,
-    bytesHeld: () => budget.held,
-    clientCounts: () => uses.counts(),
-    droppedLogLines: () => log.dropped(),
-    rateLimitShared: buckets.isShared === undefined ? undefined : () => buckets.isShared!,
-    keyVersion: () => keys.primaryVersion,
+    standin_postgres_safe: guards.isServerSafe,
+    standin_held_bytes: () => budget.held,
+    standin_log_lines_dropped_total: () => log.output.dropped,
+    standin_rate_limit_shared: buckets.isShared === undefined ? undefined : () => buckets.isShared!,
+    standin_key_version: () => keys.primaryVersion,
   });
+  metrics.observeClients(() => uses.counts());
   const policies = followedPolicies(options);
-  const parts = { buckets, uses, guards, policies };
-  return { ...parts, context: await createContext(options, parts, budget) };
+  return { buckets, uses, guards, policies, budget };
 }
 
 /** Logs each problem once, and again when it is solved. */
@@ -230,17 +193,14 @@ function followedPolicies({ vault, log }: ListenerOptions): PolicyFollower {
 
 async function createContext(
   options: ListenerOptions,
-  { buckets, uses, guards, policies }: Omit<Parts, 'context'>,
-  budget: ByteBudget,
+  { buckets, uses, guards, policies, budget }: Parts,
 ): Promise<ServerContext> {
   const { config, vault, keys, certificate, metrics, log } = options;
   const authenticator = await openAuthenticator(options, uses);
   const data = { vault: config.vault, keys: keys.latest, timeline: vault.timeline.shared };
-  const vaultClient = new VaultClient(data, guards, {
-    batch: metrics.batch,
-    damaged: metrics.damaged,
-    keysWanted: () => void keys.refresh(),
-  });
+  const keysWanted = () => void keys.refresh();
+  const { batch, damaged } = metrics;
+  const vaultClient = new VaultClient(data, guards, { batch, damaged, keysWanted });
   keys.subscribe((snapshot) => vaultClient.renew(snapshot));
   await policies.start((policy) => vaultClient.renew({ policy }));
   return {
@@ -251,12 +211,19 @@ async function createContext(
     vault: vaultClient,
     policies,
     tokenSuffix: config.TOKEN_SUFFIX,
-    limits: openClientLimits(options, buckets),
+    limits: new ClientLimits(buckets, config.limits, (id, limit, refused) =>
+      log.warn({ client_id: id, limit, refused }, 'a client is over its limit'),
+    ),
     budget,
     health: new Health(vault.vital.health, guards),
     ...{ metrics, log, recent: new RecentRequests() },
     audit: openAudit(options, budget),
-    tracing: await openTraces(options),
+    tracing:
+      config.tracing &&
+      (await openTracing(config.tracing, (isAvailable) => {
+        if (isAvailable) log.info({}, 'the collector takes spans again');
+        else log.warn({}, 'the collector does not take spans: they are dropped');
+      })),
     state: { phase: 'serving' },
     descriptors: descriptorsOf(options),
     tls: certificate?.pem,
@@ -269,16 +236,16 @@ async function openAuthenticator(
 ): Promise<Authenticator> {
   const { keyring, vital } = vault;
   const { jwt } = config;
-  const issuerKeys =
-    jwt &&
-    new IssuerKeys(jwt, (problem) => {
+  let verifier: JwtVerifier | undefined;
+  if (jwt !== undefined) {
+    const issuerKeys = new IssuerKeys(jwt, (problem) => {
       if (problem === undefined) return log.info({}, 'the keys of JWT_ISSUER can be fetched again');
       const what = 'the keys of JWT_ISSUER cannot be fetched: the last ones serve for 1 h';
       log.warn({ problem }, what);
     });
-  if (issuerKeys !== undefined) metrics.observe({ issuerKeysAge: () => issuerKeys.ageS });
-  const verifier =
-    issuerKeys && new JwtVerifier(jwt!, issuerKeys, (token) => keyring.apiKeyDigest(token));
+    metrics.observe({ standin_issuer_keys_age_seconds: () => issuerKeys.ageS });
+    verifier = new JwtVerifier(jwt, issuerKeys, (token) => keyring.apiKeyDigest(token));
+  }
   const authenticator = new Authenticator(new ApiKeyStore(vital.keys), keyring, uses, verifier);
   // If the database went away after the vault opened, API keys are read when it is back.
   await authenticator.start().catch((error) => {
@@ -305,24 +272,10 @@ function openAudit(options: ListenerOptions, budget: ByteBudget): AuditLog | und
   });
 }
 
-async function openTraces({ config, log }: ListenerOptions): Promise<Tracing | undefined> {
-  if (config.tracing === undefined) return undefined;
-  return openTracing(config.tracing, (isAvailable) => {
-    if (isAvailable) log.info({}, 'the collector takes spans again');
-    else log.warn({}, 'the collector does not take spans: they are dropped');
-  });
-}
-
 function descriptorsOf({ config, log }: ListenerOptions): Descriptors {
   const descriptors = new Descriptors(config.DATABASE_CONNECTIONS);
   const { connections } = descriptors;
   if (connections < FEW_CONNECTIONS)
     log.info({ connections }, 'the limit of open files bounds the connections of callers');
   return descriptors;
-}
-
-function openClientLimits({ config, log }: ListenerOptions, buckets: Buckets): ClientLimits {
-  return new ClientLimits(buckets, config.limits, (clientId, limit, refused) =>
-    log.warn({ client_id: clientId, limit, refused }, 'a client is over its limit'),
-  );
 }

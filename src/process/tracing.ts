@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Attributes, Context, Span, Tracer } from '@opentelemetry/api';
+import type { Context, Span, Tracer } from '@opentelemetry/api';
 import type { Sampler, SpanExporter, TracerProvider } from '@opentelemetry/sdk-trace';
+import type { Config } from '../config/config.ts';
 import { errorCode, OperatorError } from '../errors.ts';
-import type { TracingOptions } from '../options.ts';
 import type { RequestSpan, TracedRequest, Tracing } from '../public/tracing.ts';
 import { VERSION } from '../version.ts';
+
+type TracingOptions = NonNullable<Config['tracing']>;
 
 /** Spans that wait for the collector, some 2 KB each. Further ones are dropped. */
 const MAX_WAITING_SPANS = 2_048;
@@ -15,25 +17,24 @@ const EXPORT_TIMEOUT_MS = 5_000;
 const MAX_EXPORTS = MAX_WAITING_SPANS / BATCH_SPANS + 1;
 const CLOSE_TIMEOUT_MS = 2_000;
 
-type OnChange = (isAvailable: boolean) => void;
-
 /**
  * Sends a span of each request to a collector.
  * @param onChange called when sending begins to fail, and when it works again
  * @throws OperatorError when the packages are not installed
  */
-export async function openTracing(options: TracingOptions, onChange: OnChange): Promise<Tracing> {
-  const { api, sdk, resources, exporter: otlp } = await load();
+export async function openTracing(
+  options: TracingOptions,
+  onChange: (isAvailable: boolean) => void,
+): Promise<Tracing> {
+  const { api, sdk, resources, otlp } = await load();
   const { url, headers, attributes } = options;
   const exporter = new otlp.OTLPTraceExporter({
     ...{ url, headers, timeoutMillis: EXPORT_TIMEOUT_MS, concurrencyLimit: MAX_EXPORTS },
   });
   const processor = new sdk.BatchSpanProcessor({
     exporter: watched(exporter, onChange),
-    maxQueueSize: MAX_WAITING_SPANS,
-    maxExportBatchSize: BATCH_SPANS,
-    scheduledDelayMillis: BATCH_INTERVAL_MS,
-    exportTimeoutMillis: EXPORT_TIMEOUT_MS,
+    ...{ maxQueueSize: MAX_WAITING_SPANS, maxExportBatchSize: BATCH_SPANS },
+    ...{ scheduledDelayMillis: BATCH_INTERVAL_MS, exportTimeoutMillis: EXPORT_TIMEOUT_MS },
   });
   const provider = new sdk.TracerProvider({
     resource: resources.resourceFromAttributes({ 'service.version': VERSION, ...attributes }),
@@ -48,13 +49,12 @@ type Packages = Awaited<ReturnType<typeof load>>;
 /** Loaded on use: only installations with a collector have the packages. */
 async function load() {
   try {
-    const [api, sdk, resources, exporter] = await Promise.all([
-      import('@opentelemetry/api'),
-      import('@opentelemetry/sdk-trace'),
-      import('@opentelemetry/resources'),
-      import('@opentelemetry/exporter-trace-otlp-http'),
-    ]);
-    return { api, sdk, resources, exporter };
+    return {
+      api: await import('@opentelemetry/api'),
+      sdk: await import('@opentelemetry/sdk-trace'),
+      resources: await import('@opentelemetry/resources'),
+      otlp: await import('@opentelemetry/exporter-trace-otlp-http'),
+    };
   } catch (error) {
     throw new OperatorError(
       `OTEL_EXPORTER_OTLP_ENDPOINT needs packages of OpenTelemetry, which cannot be loaded (${errorCode(error)}). Run: npm install --no-save --save-prod @opentelemetry/api@1.9 @opentelemetry/sdk-trace@2 @opentelemetry/resources@2 @opentelemetry/exporter-trace-otlp-http@0.223`,
@@ -63,18 +63,13 @@ async function load() {
 }
 
 function samplerOf(sdk: Packages['sdk'], { sampler: name, ratio }: TracingOptions): Sampler {
-  const roots: Record<string, () => Sampler> = {
-    always_on: () => new sdk.AlwaysOnSampler(),
-    always_off: () => new sdk.AlwaysOffSampler(),
-    traceidratio: () => new sdk.TraceIdRatioBasedSampler(ratio),
-  };
-  const prefix = 'parentbased_';
-  const root = roots[name.replace(prefix, '')]!();
-  return name.startsWith(prefix) ? new sdk.ParentBasedSampler({ root }) : root;
+  const always = name.endsWith('on') ? new sdk.AlwaysOnSampler() : new sdk.AlwaysOffSampler();
+  const root = name.endsWith('ratio') ? new sdk.TraceIdRatioBasedSampler(ratio) : always;
+  return name.startsWith('parentbased_') ? new sdk.ParentBasedSampler({ root }) : root;
 }
 
 /** The SDK tells nobody that the collector is away. */
-function watched(exporter: SpanExporter, onChange: OnChange): SpanExporter {
+function watched(exporter: SpanExporter, onChange: (is: boolean) => void): SpanExporter {
   let isAvailable = true;
   return {
     export: (spans, done) =>
@@ -123,7 +118,7 @@ function parentOf(
 }
 
 function requestSpan(
-  api: Packages['api'],
+  { trace, SpanStatusCode }: Packages['api'],
   tracer: Tracer,
   span: Span,
   parent: Context,
@@ -133,7 +128,7 @@ function requestSpan(
     ids: { trace_id: traceId, span_id: spanId },
     async part(name, work) {
       if (!span.isRecording()) return work;
-      const within = api.trace.setSpan(parent, span);
+      const within = trace.setSpan(parent, span);
       const part = tracer.startSpan(name, { startTime: performance.now() }, within);
       try {
         return await work;
@@ -142,16 +137,11 @@ function requestSpan(
       }
     },
     end({ status, values, client_id: clientId }) {
-      const attributes: Attributes = {
-        'http.response.status_code': status,
-        'standin.values': values,
-      };
-      if (clientId !== undefined) attributes['standin.client_id'] = clientId;
-      if (status >= 500) {
-        attributes['error.type'] = String(status);
-        span.setStatus({ code: api.SpanStatusCode.ERROR });
-      }
-      span.setAttributes(attributes).end(performance.now());
+      span.setAttributes({ 'http.response.status_code': status, 'standin.values': values });
+      if (clientId !== undefined) span.setAttribute('standin.client_id', clientId);
+      if (status >= 500)
+        span.setAttribute('error.type', String(status)).setStatus({ code: SpanStatusCode.ERROR });
+      span.end(performance.now());
     },
   };
 }

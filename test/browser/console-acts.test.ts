@@ -1,11 +1,11 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Request, Response } from 'playwright-core';
+import type { Response } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
 import { ADMIN_TOKEN, admin, adminPlace } from '../support/admin.ts';
 import { readAudit } from '../support/audit.ts';
 import { chromiumBin, eventually, openConsole } from '../support/browser.ts';
-import { ask, startWithOps } from '../support/ops.ts';
+import { startWithOps } from '../support/ops.ts';
 import { call, until } from '../support/service.ts';
 
 const NAME = '<b>billing</b>';
@@ -265,37 +265,6 @@ describe.skipIf(chromiumBin === undefined)('the acts of the console', () => {
     attacker.close();
     expect(await statusOf('detokenize', token)).toBe(200);
     expect((await send('GET', '/keyring')).headers.etag).toBe('"1"');
-  });
-
-  test('that were recorded cannot be sent again, during the session or after it', async () => {
-    const isAct = (request: Request) =>
-      request.url().includes('/admin/v1/') && request.method() !== 'GET';
-    const acted = at.page.waitForRequest(isAct);
-    await begin('Issue an API key…');
-    await button('Issue the API key').click();
-    await dialog().getByLabel('API key', { exact: true }).waitFor();
-    const keys = async () => (await send('GET', '/api-keys')).body.api_keys.length;
-    const before = await keys();
-    const sent = await acted;
-    const entries = Object.entries(await sent.allHeaders());
-    const headers = Object.fromEntries(entries.filter(([name]) => !name.startsWith(':')));
-    expect(headers.cookie).toContain('standin_admin=');
-    const replay = async (more: Record<string, string> = {}) => {
-      const all = { ...headers, ...more };
-      const { status, text } = await ask(sent.url(), 'POST', all, sent.postData() ?? '');
-      return [status, JSON.parse(text).error];
-    };
-    expect(await replay()).toEqual([403, 'cross_origin']);
-    expect(await replay({ 'standin-ticket': 'x'.repeat(32) })).toEqual([403, 'cross_origin']);
-    // A ticket that nobody has used yet ends with its session.
-    const own = { ...headers, 'content-length': '0' };
-    const fresh = await ask(`${at.service.opsUrl}/console/admin/ticket`, 'POST', own);
-    const { ticket } = JSON.parse(fresh.text);
-    await button('Close').click();
-    await button('Sign out').click();
-    await button('Sign in to act').waitFor();
-    expect(await replay({ 'standin-ticket': ticket })).toEqual([401, 'unauthorized']);
-    expect(await keys()).toBe(before);
   });
 
   test('have their lines in the audit log, with the sign-in', () => {

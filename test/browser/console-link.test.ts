@@ -1,10 +1,6 @@
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import type { Page } from 'playwright-core';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
-import { ADMIN_SETTING, ADMIN_TOKEN } from '../support/admin.ts';
 import { chromiumBin, eventually, openConsole, Tab } from '../support/browser.ts';
-import { ask, startWithOps } from '../support/ops.ts';
+import { startWithOps } from '../support/ops.ts';
 import { PostgresCluster, postgresBin } from '../support/postgres.ts';
 import { freePort } from '../support/processes.ts';
 import { makePlace, startService, usualPlace } from '../support/service.ts';
@@ -12,7 +8,7 @@ import { makePlace, startService, usualPlace } from '../support/service.ts';
 const OPS_TOKEN = 'a-token-of-this-test-0123456789';
 
 describe.skipIf(chromiumBin === undefined)('the console and a service that comes and goes', () => {
-  const env: Record<string, string> = { OPS_TOKEN, ADMIN_TOKEN: ADMIN_SETTING };
+  const env: Record<string, string> = { OPS_TOKEN };
   const at = openConsole(
     async () => {
       for (const port of ['PORT', 'OPS_PORT']) env[port] = String(await freePort());
@@ -56,53 +52,6 @@ describe.skipIf(chromiumBin === undefined)('the console and a service that comes
     await tab.shows('This is not the OPS_TOKEN');
     await signIn();
     await tab.shows(/^Live$/);
-  });
-
-  /** Visits a page on another port of the host. @returns the Cookie header that it got */
-  async function stolenBy(visitor: Page): Promise<string> {
-    let cookie = '';
-    const thief = createServer(({ headers }, response) => {
-      cookie ||= headers.cookie ?? '';
-      response.end('game');
-    });
-    await new Promise<void>((resolve) => thief.listen(0, '127.0.0.1', resolve));
-    try {
-      await visitor.goto(`http://127.0.0.1:${(thief.address() as AddressInfo).port}/`);
-    } finally {
-      await visitor.close();
-      thief.close();
-    }
-    return cookie;
-  }
-
-  test('the cookies of both sessions, which another port of the host gets, are worth nothing alone', async () => {
-    const { opsUrl } = at.service;
-    await at.tab.button('Sign in to act').click();
-    await at.page.getByLabel('Admin token').fill(ADMIN_TOKEN);
-    await at.tab.button('Sign in').click();
-    await at.tab.shows('Signed in as terraform');
-    const cookie = await stolenBy(await at.page.context().newPage());
-    expect(cookie).toMatch(/standin_console=[\w-]{43}.*standin_admin=[\w-]{43}/);
-    const page = { cookie, origin: opsUrl, 'sec-fetch-site': 'same-origin' };
-    const bearer = { authorization: `Bearer ${OPS_TOKEN}` };
-    const answerTo = (method: string, path: string, more = {}) =>
-      ask(opsUrl + path, method, { ...page, ...more });
-    for (const [method, path, more] of [
-      ['GET', '/console/state'],
-      ['HEAD', '/console/events'],
-      ['GET', '/metrics'],
-      ['POST', '/console/admin/ticket'],
-      ['POST', '/console/admin/ticket', bearer],
-      ['GET', '/admin/v1/clients'],
-    ] as const)
-      expect((await answerTo(method, path, more)).status, path).toBe(401);
-    const { text } = await answerTo('GET', '/console/admin/session', bearer);
-    expect(JSON.parse(text)).toEqual({ name: null });
-    // Nor do they end the sessions.
-    await answerTo('DELETE', '/console/session');
-    await answerTo('DELETE', '/console/admin/session', bearer);
-    await at.page.reload();
-    await at.tab.shows('Signed in as terraform');
   });
 
   test('a session that the service no longer knows ends in the playground too', async () => {

@@ -14,25 +14,6 @@ const VIEWS = {
 };
 const NAME = '<img src=x onerror=alert(1)>';
 
-/** A text that a chart has drawn, with its horizontal extent in pixels of the canvas. */
-type Label = { text: string; begin: number; end: number; width: number };
-
-/** Notes the texts of every chart since it was last cleared, as `labels` of its canvas. */
-const NOTE_LABELS = `{
-  const { fillText, clearRect } = CanvasRenderingContext2D.prototype;
-  CanvasRenderingContext2D.prototype.clearRect = function (...box) {
-    this.canvas.labels = [];
-    return clearRect.apply(this, box);
-  };
-  CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
-    const half = this.measureText(text).width / 2;
-    const { e } = this.getTransform();
-    const { width } = this.canvas;
-    this.canvas.labels.push({ text, begin: x + e - half, end: x + e + half, width });
-    return fillText.call(this, text, x, y);
-  };
-}`;
-const LABELS = "[...document.querySelectorAll('canvas')].map((canvas) => canvas.labels ?? [])";
 /** How many pixels of a canvas have the color of the first line. */
 const blueOf = (canvas: any): number => {
   const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
@@ -148,32 +129,6 @@ describe.skipIf(chromiumBin === undefined)('the console in Chromium', () => {
     await eventually(async () => [...new Set(await times())]).toEqual([
       expect.stringMatching(/^\d\d:\d\d:\d\d$/),
     ]);
-  });
-
-  test('labels of the time neither touch nor leave the chart', async () => {
-    await at.page.addInitScript(NOTE_LABELS);
-    await at.page.reload();
-    const labels = async () => {
-      const charts = (await at.page.evaluate(LABELS)) as Label[][];
-      return charts.map((all) => all.filter(({ text }) => /^\d\d:\d\d/.test(text)));
-    };
-    for (const width of [320, 390, 768, 1024, 1280, 1366, 1440, 1920, 2560]) {
-      await at.page.setViewportSize({ width, height: 900 });
-      for (const minutes of ['1 min', '5 min', '15 min']) {
-        await choose(minutes);
-        const drawn = async () => (await labels()).filter(({ length }) => length > 0).length;
-        await eventually(drawn).toBe(6);
-        for (const all of await labels()) {
-          all.sort((a, b) => a.begin - b.begin);
-          all.forEach(({ text, begin, end, width: most }, i) => {
-            const what = `${minutes}, ${width} px: ${text}`;
-            const gap = i === 0 ? begin : begin - all[i - 1]!.end - 8;
-            expect(gap, what).toBeGreaterThanOrEqual(0);
-            expect(end, what).toBeLessThanOrEqual(most);
-          });
-        }
-      }
-    }
   });
 
   test('a lone request is drawn', async () => {

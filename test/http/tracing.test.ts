@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { parseConfig } from '../../src/config/config.ts';
 import { openTracing } from '../../src/process/tracing.ts';
 import { readAudit } from '../support/audit.ts';
 import { Collector } from '../support/collector.ts';
@@ -155,9 +156,8 @@ describe('a collector', () => {
 
   test('that hangs leaves a bounded number of spans in memory', async () => {
     collector.mode = 'hang';
-    const options = { url: `${collector.url}/v1/traces`, headers: {}, attributes: {} };
-    const sampler = { sampler: 'always_on', ratio: 1 };
-    const tracing = await openTracing({ ...options, ...sampler }, () => {});
+    const { tracing: options } = parseConfig({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
+    const tracing = await openTracing(options!, () => {});
     const request = { method: 'POST', route: T, request_id: 'id', correlation: {} };
     for (let i = 0; i < 20_000; i++) {
       const span = tracing.begin({ ...request, isSampled: false, startedAtMs: performance.now() });

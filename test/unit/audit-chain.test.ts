@@ -12,12 +12,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { AuditFinding } from '../../src/audit/audit-check.ts';
 import { AuditFile } from '../../src/audit/audit-file.ts';
 import { isPart, type Link, linkOf, linkText } from '../../src/audit/audit-link.ts';
-import { AuditLog } from '../../src/audit/audit-log.ts';
-import { verifyAudit } from '../../src/audit/audit-verify.ts';
-import { UnknownCallers } from '../../src/audit/unknown-callers.ts';
+import { AuditLog, UnknownCallers } from '../../src/audit/audit-log.ts';
+import { type AuditFinding, verifyAudit } from '../../src/audit/audit-verify.ts';
 import { openIn } from '../support/audit.ts';
 import { testKey, testKeyring } from '../support/keys.ts';
 import { until } from '../support/service.ts';
@@ -330,7 +328,7 @@ test('unknown callers from a hundred addresses have a sum each, and all others o
   for (let i = 0; i < 150; i++)
     for (const outcome of ['unauthorized', 'unauthorized'])
       callers.add({ event: 'tokenize', outcome, status: 401, remote_address: `10.0.0.${i}` });
-  const sums = callers.take() as { remote_address: string; requests: number }[];
+  const sums = callers.take();
   expect(sums).toHaveLength(101);
   expect(sums.at(-1)).toMatchObject({ remote_address: 'other', requests: 100 });
   expect(sums.slice(0, -1).every(({ requests }) => requests === 2)).toBe(true);

@@ -57,10 +57,8 @@ describe('a sample', () => {
         metrics.rejection('lookup');
         metrics.batch('insert', 30);
         metrics.batch('insert', 10);
-        metrics.observe({
-          clientCounts: () => new Map([['a', { requests: 4, replaced: 2, passed: 1 }]]),
-          rateLimitShared: () => true,
-        });
+        metrics.observe({ standin_rate_limit_shared: () => true });
+        metrics.observeClients(() => new Map([['a', { requests: 4, replaced: 2, passed: 1 }]]));
       }),
     );
     const before = countersOf(await countedBy(() => {}));
@@ -114,10 +112,8 @@ test('the sampler reads again after a reading that failed, and keeps the rates o
     if (requests === undefined) throw new Error('busy');
     const metrics = createMetrics();
     const ofClient = { requests, replaced: 0, passed: 0 };
-    metrics.observe({
-      ...{ clientCounts: () => new Map([['a', ofClient]]), rateLimitShared: () => true },
-      postgresSafe: () => false,
-    });
+    metrics.observeClients(() => new Map([['a', ofClient]]));
+    metrics.observe({ standin_rate_limit_shared: () => true, standin_postgres_safe: () => false });
     return metrics.sampled();
   });
   let told = 0;

@@ -11,20 +11,15 @@ import {
 } from '../../src/public/transport/connections.ts';
 
 const MIB = 1_048_576;
-const limits = (memoryMib: number, heapMib: number) => ({
-  memory: memoryMib * MIB,
-  heap: heapMib * MIB,
-});
-
 test('the budget is an eighth of the memory, or a quarter of the heap, and 256 MiB at most', () => {
-  expect(defaultBudget(limits(512, 259), MIB)).toBe(64 * MIB);
-  expect(defaultBudget(limits(24_000, 128), MIB)).toBe(32 * MIB);
-  expect(defaultBudget(limits(24_000, 4_096), MIB)).toBe(256 * MIB);
-  expect(defaultBudget(limits(Number.POSITIVE_INFINITY, 4_096), MIB)).toBe(256 * MIB);
+  expect(defaultBudget(MIB, 512 * MIB, 259 * MIB)).toBe(64 * MIB);
+  expect(defaultBudget(MIB, 24_000 * MIB, 128 * MIB)).toBe(32 * MIB);
+  expect(defaultBudget(MIB, 24_000 * MIB, 4_096 * MIB)).toBe(256 * MIB);
+  expect(defaultBudget(MIB, Number.POSITIVE_INFINITY * MIB, 4_096 * MIB)).toBe(256 * MIB);
 });
 
 test('the budget has room for a body of any BODY_LIMIT', () => {
-  expect(defaultBudget(limits(512, 259), 64 * MIB)).toBe(256 * MIB);
+  expect(defaultBudget(64 * MIB, 512 * MIB, 259 * MIB)).toBe(256 * MIB);
   const env = { BODY_LIMIT: String(4 * MIB) };
   expect(() => parseConfig({ ...env, MEMORY_BUDGET: String(16 * MIB - 1) })).toThrow(
     'MEMORY_BUDGET is too small for BODY_LIMIT: set it to 16777216 or more, or do not set it.',

@@ -1,6 +1,6 @@
 import { useRef } from 'preact/hooks';
 import { Act, type ActStep, act } from './act.tsx';
-import { clientAddress, date, plural } from './format.ts';
+import { clientAddress, date, plural, RIGHT_NAMES, RIGHTS } from './format.ts';
 import { Command, Field } from './parts.tsx';
 import type { ApiKeyState, ClientDetail } from './protocol.ts';
 import { Refused } from './send.ts';
@@ -15,23 +15,16 @@ async function said<T>(asked: Promise<T>, status: number, words: string): Promis
   });
 }
 
-const CAN = {
-  can_tokenize: 'Tokenize',
-  can_detokenize: 'Detokenize: its API keys turn tokens back into values',
-  can_lookup: 'Look up: it finds tokens by value',
-} as const;
-const RIGHTS = Object.keys(CAN) as (keyof typeof CAN)[];
-
 export function MakeClient() {
   const fields = (
     <>
       <Field label="Name" name="name" required />
       <fieldset>
         <legend>It may</legend>
-        {RIGHTS.map((right) => (
+        {RIGHT_NAMES.map((right) => (
           <label class="check" key={right}>
             <input type="checkbox" name={right} defaultChecked={right === 'can_tokenize'} />
-            {CAN[right]}
+            {RIGHTS[right]}
           </label>
         ))}
       </fieldset>
@@ -40,8 +33,9 @@ export function MakeClient() {
   );
   const go = async (form: FormData) => {
     const [name, space] = [textOf(form, 'name'), textOf(form, 'space')];
-    if (!RIGHTS.some((right) => form.has(right))) throw new Refused(0, 'Choose what it may do.');
-    const rights = Object.fromEntries(RIGHTS.map((right) => [right, form.has(right)]));
+    if (!RIGHT_NAMES.some((right) => form.has(right)))
+      throw new Refused(0, 'Choose what it may do.');
+    const rights = Object.fromEntries(RIGHT_NAMES.map((right) => [right, form.has(right)]));
     const isNew = { 'If-None-Match': '*' };
     const making = act<ClientDetail>('PUT', path('clients', name), { ...rights, space }, isNew);
     const { client_id: id } = await said(making, 412, `There is a client ${name} already.`);

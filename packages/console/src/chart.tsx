@@ -37,9 +37,8 @@ interface ChartProps {
 
 const HEIGHT_PX = 176;
 const FONT = '11px system-ui, sans-serif';
-/** Room for a label, in the widest of the usual fonts 51 px with seconds and 32 px without. */
-const SECONDS_LABEL_PX = 64;
-const MINUTES_LABEL_PX = 44;
+/** Room for a time, in the widest of the usual fonts 51 px: labels neither touch nor are cut. */
+const TIME_PX = 64;
 
 /** A live chart with its legend. */
 export function Chart(props: ChartProps) {
@@ -106,7 +105,7 @@ function plot(
     width,
     height: HEIGHT_PX,
     // Room for half of a time label beyond the edge.
-    padding: [8, SECONDS_LABEL_PX / 2, 0, 0],
+    padding: [8, TIME_PX / 2, 0, 0],
     legend: { show: false },
     // All charts share the cursor.
     cursor: { sync: { key: 'time' }, y: false, drag: { x: false, y: false }, points: POINTS },
@@ -155,24 +154,16 @@ const AXIS = { stroke: () => color('--muted'), font: FONT };
 
 function timeAxis(): uPlot.Axis {
   return {
-    ...{ ...AXIS, size: 28, gap: 4, grid: { show: false } },
-    space: (_, __, beginS, endS, widthPx) => timeSpace((30 * widthPx) / (endS - beginS)),
-    ticks: { stroke: () => color('--grid'), width: 1, size: 4 },
-    values: (_, times, __, ___, stepS) =>
-      times.map((timeS) => clock(timeS * 1_000).slice(0, stepS < 60 ? 8 : 5)),
+    ...{ ...AXIS, size: 28, gap: 4, space: TIME_PX, grid: { show: false } },
+    ticks: { stroke: () => color('--border'), width: 1, size: 4 },
+    values: (_, times) => times.map((timeS) => clock(timeS * 1_000)),
   };
-}
-
-/** Steps of 30 s, the longest with seconds in their labels, are used only if these have room. */
-function timeSpace(halfMinutePx: number): number {
-  if (halfMinutePx >= SECONDS_LABEL_PX) return SECONDS_LABEL_PX;
-  return Math.max(MINUTES_LABEL_PX, halfMinutePx + 1);
 }
 
 function valueAxis(format: (value: number) => string): uPlot.Axis {
   return {
     ...{ ...AXIS, size: 58, gap: 6, space: 30, ticks: { show: false } },
-    grid: { stroke: () => color('--grid'), width: 1 },
+    grid: { stroke: () => color('--border'), width: 1 },
     values: (_, values) => values.map((value) => format(value)),
   };
 }

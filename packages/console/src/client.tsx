@@ -120,17 +120,12 @@ function RateChart({ name, rates }: ClientDetail) {
   );
 }
 
-const MODES: Record<ClientDetail['token_mode'], string> = {
-  deterministic: 'deterministic: equal values get equal tokens',
-  random: 'random: a new token each time',
-};
-
 function factsOf(client: ClientDetail): (Fact | false)[] {
   const { disabled_at: disabledAt, space, strings, time_to_live_s: timeToLiveS, limits } = client;
   return [
     ['Allowed to', disabledAt === null ? rightsOf(client) : 'nothing: disabled'],
     space !== '' && ['Space', space],
-    ['Tokens', MODES[client.token_mode]],
+    ['Tokens', client.token_mode],
     ['Tokens are kept', timeToLiveS === null ? 'for ever' : duration(timeToLiveS * 1_000)],
     strings !== null && [
       'Strings under the policy',

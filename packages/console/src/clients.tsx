@@ -1,9 +1,9 @@
 import { useState } from 'preact/hooks';
 import { MakeClient } from './acts.tsx';
 import { useLatest } from './answer.ts';
-import { arrange, clicked, isSortable, type Order } from './client-order.ts';
 import { feed } from './feed.ts';
 import { ago, clientAddress, date, limitShown, plural, rightsOf, si, whole } from './format.ts';
+import { arrange, clicked, isSortable, type Order } from './lists.ts';
 import { Badge, Bar, type Column, Filter, Id, RightMark, Share, Table } from './parts.tsx';
 import type { ClientState, ClientsState, Right } from './protocol.ts';
 
@@ -23,7 +23,7 @@ export function Clients() {
     const [head, cell] = column;
     const sort = () => setOrder(clicked(head, order));
     const title = (
-      <button type="button" class="sort" onClick={sort}>
+      <button type="button" class="sort copy" onClick={sort}>
         {head}
       </button>
     );

@@ -89,9 +89,16 @@ export function clientAddress(clientId: string): string {
   return `#/client/${encodeURIComponent(clientId)}`;
 }
 
-type ClientRights = Pick<ClientState, 'can_tokenize' | 'can_detokenize' | 'can_lookup'>;
+/** What a client may do, in words for whoever decides on it. */
+export const RIGHTS = {
+  can_tokenize: 'Tokenize',
+  can_detokenize: 'Detokenize: its API keys turn tokens back into values',
+  can_lookup: 'Look up: it finds tokens by value',
+} as const;
+type RightName = keyof typeof RIGHTS;
+export const RIGHT_NAMES = Object.keys(RIGHTS) as RightName[];
 
-export function rightsOf(client: ClientRights): string {
-  const operations = ['tokenize', 'detokenize', 'lookup'] as const;
-  return operations.filter((one) => client[`can_${one}`]).join(', ') || 'nothing';
+export function rightsOf(client: Pick<ClientState, RightName>): string {
+  const given = RIGHT_NAMES.filter((right) => client[right]);
+  return given.map((right) => right.slice('can_'.length)).join(', ') || 'nothing';
 }

@@ -26,10 +26,10 @@ export function Header({ links, route }: { links: Links; route: string }) {
   const [level, words, spoken] = LINKS[link];
   return (
     <header class="top">
-      <span class="brand inline">
+      <b class="inline">
         <img src="/assets/icon.svg" alt="" width="18" height="18" />
         Standin
-      </span>
+      </b>
       <span class="note">{state?.version}</span>
       <nav aria-label="Views" hidden={link === 'signed_out'}>
         {links.map((one) => (

@@ -46,7 +46,7 @@ export function FieldTable({ fields }: { fields: Fields }) {
     const right = fields.rights?.get(kinds?.get(path) ?? '');
     const isEqual = right !== 'masked' && restored!.get(path) === values!.get(path);
     return (
-      <span class={isEqual ? 'equal' : ''}>
+      <span class={isEqual ? 'inline equal' : 'inline'}>
         {code(restored!)(path)}
         {right === 'masked' && <RightMark right={right} />}
         {isEqual && <Icon level="good" />}

@@ -1,9 +1,9 @@
 import { useState } from 'preact/hooks';
 import { useAnswer } from './answer.ts';
 import { feed } from './feed.ts';
-import { hasWords, reasonsOf } from './filter.ts';
 import { clientAddress, clock, date, ms, plural, whole } from './format.ts';
 import type { Level } from './health.ts';
+import { hasWords, reasonsOf } from './lists.ts';
 import { Badge, Bar, Check, Choices, Filter, Id, Table } from './parts.tsx';
 import { PATHS, type RecentRequest, type RecentRequestsShown } from './protocol.ts';
 

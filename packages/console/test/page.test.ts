@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { arrange, type SortColumn } from '../src/client-order.ts';
 import { EventReader } from '../src/event-stream.ts';
 import { ago, bytes, duration, ms, percent, si } from '../src/format.ts';
 import { checksOf, databaseAdvice, worstOf } from '../src/health.ts';
+import { arrange, type SortColumn } from '../src/lists.ts';
 import type { ClientState, ConsoleState, Sample } from '../src/protocol.ts';
 import { columnsOf, figuresOf, SampleHistory } from '../src/samples.ts';
 

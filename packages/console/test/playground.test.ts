@@ -1,13 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import {
-  failureOf,
-  inputOf,
-  kindsIn,
-  leavesOf,
-  placeIn,
-  placeOf,
-  recordOf,
-} from '../src/playground-data.ts';
+import { failureOf, inputOf, kindsIn, placeOf, recordOf } from '../src/playground-data.ts';
 import type { PolicyDetail } from '../src/protocol.ts';
 
 describe('the place of a path in a text', () => {
@@ -21,15 +13,6 @@ describe('the place of a path in a text', () => {
     ['is none beyond the end of a list', ['a', 'b: c', 1], undefined],
   ])('%s', (_, steps, value) => {
     const place = placeOf(text, steps);
-    expect(place && text.slice(...place)).toBe(value);
-  });
-
-  test.each([
-    ['data.a["b: c"][0]: must be a string', '"d"'],
-    ['data: has more than 10000 values', text],
-    ['the body is not JSON', undefined],
-  ])('is named by a message of the service: %s', (message, value) => {
-    const place = placeIn(text, message);
     expect(place && text.slice(...place)).toBe(value);
   });
 });
@@ -51,12 +34,6 @@ describe('what is pasted into the playground', () => {
     expect([JSON.parse(input.text), input.note]).toEqual([data, note]);
   });
 
-  test('is a list of values where the policy names fields, unless it is an object', () => {
-    const sent = (text: string) => JSON.parse(inputOf(text, true).text);
-    expect(sent('ann@example.com')).toEqual({ values: ['ann@example.com'] });
-    expect(sent('{"a": "b"}')).toEqual({ a: 'b' });
-  });
-
   test('is sent as it was typed, so that the service judges it', () => {
     expect(inputOf(' {"a": 1e400, "a": 2}').text).toBe('{"a": 1e400, "a": 2}');
   });
@@ -64,18 +41,6 @@ describe('what is pasted into the playground', () => {
   test.each(['', '  ', '{', '[]', '["a"]', '"a', '{}, "b": {}'])('is refused: "%s"', (text) => {
     expect(() => inputOf(text)).toThrow(/^(Type|This)/);
   });
-});
-
-test('fields have paths, whatever their names', () => {
-  const leaves = leavesOf({ a: { b: ['c', ['d']] }, 'e f': 'g', '': 'h' });
-  expect(leaves.map(({ path, value }) => [path, value])).toEqual([
-    ...[
-      ['a.b[0]', 'c'],
-      ['a.b[1][0]', 'd'],
-      ['["e f"]', 'g'],
-      ['[""]', 'h'],
-    ],
-  ]);
 });
 
 describe('a failure', () => {

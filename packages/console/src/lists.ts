@@ -1,5 +1,4 @@
-import { hasWords } from './filter.ts';
-import type { ClientState } from './protocol.ts';
+import type { ClientState, RecentRequest } from './protocol.ts';
 
 /** Sortable columns by head. */
 const SORTS = {
@@ -43,4 +42,18 @@ export function arrange(
       (a, b) =>
         sign * SORTS[column](a, b) || SORTS.Client(a, b) || (a.client_id < b.client_id ? -1 : 1),
     );
+}
+
+/** Whether all words of the filter are in the texts. */
+export function hasWords(filter: string, ...texts: readonly (string | number | null)[]): boolean {
+  const text = texts.join(' ').toLowerCase();
+  const words = filter.toLowerCase().split(/\s+/);
+  return words.every((word) => text.includes(word));
+}
+
+/** Every reason with the number of its requests, the most frequent first. */
+export function reasonsOf(requests: readonly RecentRequest[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { why } of requests) counts.set(why, (counts.get(why) ?? 0) + 1);
+  return new Map([...counts].sort(([a, of], [b, other]) => other - of || (a < b ? -1 : 1)));
 }
