@@ -7,7 +7,6 @@ import { expect, onTestFinished, test } from 'vitest';
 import {
   Callers,
   descriptorsOf,
-  leastPlace,
   type MemoryGroup,
   makeMemoryGroup,
   residentBytes,
@@ -15,8 +14,9 @@ import {
 } from '../support/callers.ts';
 import { ANSWER_BOUND_MS, isLinux, SLACK_MS } from '../support/fault.ts';
 import { loop } from '../support/loop.ts';
+import { endsWithTest } from '../support/own.ts';
 import { freePort } from '../support/processes.ts';
-import { kinds, type Service, scrape, until } from '../support/service.ts';
+import { kinds, leastPrivilegePlace, type Service, scrape, until } from '../support/service.ts';
 
 const MIB = 1_048_576;
 const LIMIT_BYTES = 512 * MIB;
@@ -48,7 +48,7 @@ function newGroup(): MemoryGroup | undefined {
 async function startLimited(limited: Record<string, string> = {}, group?: MemoryGroup) {
   const OPS_PORT = String(await freePort());
   const env = group === undefined ? limited : {};
-  const place = await leastPlace();
+  const place = await endsWithTest(leastPrivilegePlace());
   // What this process takes meanwhile counts in the group, too: no longer than it must.
   group?.take(process.pid);
   const service = await startLeast({ OPS_PORT, LOG_LEVEL: 'info', ...env }, place);

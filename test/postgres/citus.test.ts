@@ -122,9 +122,10 @@ describe.skipIf(!citusIsInstalled)('the vault on Citus', () => {
   });
 
   test('a vault that gets Citus while it is written to: nothing is lost, and nothing is left where it was', async () => {
-    const { place, service, json, spread, expectDistributed } = await newVault(1, plainUrl());
+    const vault = await newVault(1, plainUrl());
+    const { place, service, json, spread, expectDistributed } = vault;
     expect(service.output()).not.toContain('distributed');
-    const writers = new JournalledWriters(place, () => service, service.api_key);
+    const writers = new JournalledWriters({ ...vault, api_key: service.api_key });
     await writers.progress(500);
     await joinCitus(cluster.serverUrl, place.env.DATABASE_URL!);
     await writers.progress(100);

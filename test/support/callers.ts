@@ -12,6 +12,7 @@ import { text } from 'node:stream/consumers';
 import { onTestFinished } from 'vitest';
 import { lasting } from './fault.ts';
 import { loop } from './loop.ts';
+import { endsWithTest } from './own.ts';
 import { leastPrivilegePlace, type Place, type Service, startService } from './service.ts';
 
 /** Length of a load. Set LOAD_SECONDS=60 for a full load, 3600 for a soak test. */
@@ -80,16 +81,9 @@ export class Callers {
   }
 }
 
-/** A place whose service has only its rights, removed with the test. */
-export async function leastPlace(serverUrl?: string): Promise<Place> {
-  const place = await leastPrivilegePlace(serverUrl);
-  onTestFinished(place.remove);
-  return place;
-}
-
 /** A service that has only its rights, ended with the test. */
 export async function startLeast(env: Record<string, string> = {}, place?: Place) {
-  const service = await startService(place ?? (await leastPlace()), env);
+  const service = await startService(place ?? (await endsWithTest(leastPrivilegePlace())), env);
   onTestFinished(() => service.stop());
   return service;
 }
