@@ -15,12 +15,12 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { errorCode } from '../../src/errors.ts';
 import { admin, adminPlace } from '../support/admin.ts';
 import { AuditedLoad, idsOf, readAudit, verifyAudit } from '../support/audit.ts';
-import { canMount, fill, mountDisk, unmountDisk } from '../support/disk.ts';
-import { healthOf, loaded } from '../support/fault.ts';
+import { canMount, fill, newDisk } from '../support/disk.ts';
+import { healthOf, loaded, nodesAt } from '../support/fault.ts';
 import { endsWithTest, held, ownPlace, ownService, vaultAt } from '../support/own.ts';
 import {
   type Answer,
@@ -283,10 +283,9 @@ test('standard output that is closed ends nothing but success, and not the proce
 describe.skipIf(!canMount)('F12: a disk that gets full', () => {
   let small: string;
   beforeEach(() => {
-    small = mountDisk('256k');
+    small = newDisk('256k');
     file = join(small, 'audit.log');
   });
-  afterEach(() => unmountDisk(small));
   const has = (load: AuditedLoad, status: number, since = 0, count = 1) =>
     until(
       () => load.answers.slice(since).filter((one) => one.status === status).length >= count,
@@ -381,18 +380,16 @@ describe('rotation', () => {
     service.kill('SIGHUP');
     return until(() => service.output().includes('SIGHUP: '), 'the signal is taken');
   };
-  test.each(
-    ['of one node', 'of two nodes'].flatMap((whose) => ['true', 'false'].map((is) => [whose, is])),
-  )(
-    '%s by rename, under load: each answer has one line, AUDIT_REQUIRED=%s',
-    async (whose, AUDIT_REQUIRED = '') => {
-      await start({ AUDIT_REQUIRED });
-      const nodes = [service];
-      if (whose === 'of two nodes') {
-        const other = await ownService(place, { AUDIT_LOG: file, AUDIT_REQUIRED });
-        nodes.push({ ...other, api_key: service.api_key });
-      }
-      const loads = nodes.map((node) => new AuditedLoad(node));
+  test.each([
+    [1, 'true'],
+    [1, 'false'],
+    [2, 'true'],
+    [2, 'false'],
+  ])(
+    'of nodes: %i, by rename, under load: each answer has one line, AUDIT_REQUIRED=%s',
+    async (count, AUDIT_REQUIRED) => {
+      const { nodes, api_key } = await nodesAt(place, count, { AUDIT_LOG: file, AUDIT_REQUIRED });
+      const loads = nodes.map((node) => new AuditedLoad({ ...node, api_key }));
       const rotated: string[] = [];
       for (let i = 1; i <= 4; i++) {
         await Promise.all(loads.map((load) => load.progress(100)));

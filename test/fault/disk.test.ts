@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statfsSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { canMount, fill, mountDisk, unmountDisk } from '../support/disk.ts';
+import { canMount, fill, newDisk } from '../support/disk.ts';
 import {
   ANSWER_BOUND_MS,
   expectOnlyUnavailable,
@@ -50,14 +50,6 @@ async function detach(child: ChildProcess): Promise<void> {
   await once(child, 'exit');
 }
 
-/** A folder that is a small disk of its own. */
-function newDisk(): string {
-  const folder = mountDisk('256m');
-  onTestFinished(() => unmountDisk(folder));
-  chmodSync(folder, 0o777);
-  return folder;
-}
-
 /** It may have ended: what it could not write it must not go on without. */
 function startIfEnded(cluster: PostgresCluster): void {
   const isThere = existsSync(join(cluster.dataDir, 'postmaster.pid'));
@@ -102,7 +94,7 @@ describe.skipIf(postgresBin === undefined)('the disk of PostgreSQL', () => {
   test.skipIf(!canMount)(
     'F10: is full: tokenize says 500 and detokenize is right or says 500; with space again all is there',
     async () => {
-      const disk = newDisk();
+      const disk = newDisk('256m');
       // Without WAL files to use again, the first write that needs one fails.
       const settings = { min_wal_size: '32MB', max_wal_size: '32MB', wal_recycle: 'off' };
       const cluster = await ownCluster(settings, disk);
@@ -123,7 +115,7 @@ describe.skipIf(postgresBin === undefined)('the disk of PostgreSQL', () => {
     'F10: of the tables alone is full: /health says 503 until there is space, with no request in between',
     async () => {
       const cluster = await ownCluster();
-      const disk = newDisk();
+      const disk = newDisk('256m');
       const tables = join(disk, 'tables');
       mkdirSync(tables);
       handOver(tables);
