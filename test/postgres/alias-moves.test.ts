@@ -4,6 +4,7 @@ import { hexOf } from '../../src/store/record-walk.ts';
 import type { Value } from '../../src/types.ts';
 import { actsOn } from '../support/own.ts';
 import { drawn, pairsFile } from '../support/pairs.ts';
+import { servedVault } from '../support/served.ts';
 import {
   call,
   createClient,
@@ -11,7 +12,6 @@ import {
   kinds,
   makeRole,
   runJson,
-  servedVault,
   spawnCli,
 } from '../support/service.ts';
 import { detokenizeAll, openedVault, tokenizeAll } from '../support/vault.ts';

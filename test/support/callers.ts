@@ -111,21 +111,16 @@ export function residentBytes(pid: number): number {
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)![1]) * 1_024;
 }
 
-/** A Linux control group, of either version, with a memory limit. */
-export interface MemoryGroup {
-  readonly folder: string;
-  /** How many processes the kernel has killed at the memory limit. */
-  kills(): number;
-  /** Moves a process into the group. Its later children are in the group too. */
-  take(pid: number): void;
-  /** Moves a process out of the group. */
-  give(pid: number): void;
-}
+export type MemoryGroup = NonNullable<ReturnType<typeof makeMemoryGroup>>;
 
 let last = 0;
 
-/** undefined: this machine does not allow it. */
-export function makeMemoryGroup(limitBytes: number): MemoryGroup | undefined {
+/**
+ * A Linux control group, of either version, with a memory limit; undefined: this machine does not
+ * allow it. `kills`: how many processes the kernel has killed at the limit. `take` moves a process
+ * into the group, with its later children; `give` moves it out.
+ */
+export function makeMemoryGroup(limitBytes: number) {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return undefined;
   const name = `standin-test-${process.pid}-${++last}`;
   const roots = [

@@ -68,7 +68,7 @@ export class KekFixture {
   async serve<S extends KeyServiceStandIn>(
     STAND_IN: new (tls: { key: Buffer; cert: Buffer }) => S,
   ) {
-    const service = await new STAND_IN(this.pem).listen();
+    const service = await new STAND_IN(this.pem).open();
     onTestFinished(() => service.stop());
     writeFileSync(this.file, service.encrypt(KEK));
     const source = (changes: Changes[]) => {

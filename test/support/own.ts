@@ -74,12 +74,7 @@ export function actsOn(place: Place, service?: Service) {
   return {
     ...commands,
     /** The JSON that a command prints. It may note its progress on standard error. */
-    json: async (command: string | readonly string[]) => {
-      const words = typeof command === 'string' ? command.split(' ') : command;
-      const { code, stdout, stderr } = await commands.run([...words, '--json']);
-      expect(code, stderr).toBe(0);
-      return JSON.parse(stdout);
-    },
+    json: commands.result,
     sql: (text: string, values?: unknown[]) => sql(place, text, values),
     /** The tokens of an object with values. */
     tokenized: (data: object, node?: Service) => succeed('tokenize', data, node),
