@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import {
   existsSync,
   mkdirSync,
@@ -6,12 +7,13 @@ import {
   rmdirSync,
   writeFileSync,
 } from 'node:fs';
-import { Agent, request } from 'node:http';
+import { Agent, type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { onTestFinished } from 'vitest';
 import { lasting } from './fault.ts';
 import { loop } from './loop.ts';
+import { bearer, JSON_TYPE } from './ops.ts';
 import { endsWithTest } from './own.ts';
 import { leastPrivilegePlace, type Place, type Service, startService } from './service.ts';
 
@@ -63,21 +65,14 @@ export class Callers {
     this.#agent.destroy();
   }
 
-  #post(path: string, body: string, apiKey: string): Promise<Reply> {
-    return new Promise((resolve, reject) => {
-      const headers = {
-        authorization: `Bearer ${apiKey}`,
-        'content-type': 'application/json',
-        'content-length': Buffer.byteLength(body),
-      };
-      const options = { method: 'POST', agent: this.#agent, headers };
-      const sent = request(this.service.url + path, options, (response) => {
-        const status = response.statusCode!;
-        text(response).then((json) => resolve({ status, body: JSON.parse(json) }), reject);
-      });
-      sent.on('error', reject);
-      sent.end(body);
-    });
+  async #post(path: string, body: string, apiKey: string): Promise<Reply> {
+    const length = { 'content-length': Buffer.byteLength(body) };
+    const headers = { ...bearer(apiKey), ...JSON_TYPE, ...length };
+    const options = { method: 'POST', agent: this.#agent, headers };
+    const sent = request(this.service.url + path, options);
+    sent.on('error', () => {}).end(body);
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    return { status: response.statusCode!, body: JSON.parse(await text(response)) };
   }
 }
 
