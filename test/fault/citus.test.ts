@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { CitusCluster, citusIsInstalled } from '../support/citus.ts';
+import { citusIsInstalled, startCitus } from '../support/citus.ts';
 import { expectOnlyUnavailable, loaded, nodesAt } from '../support/fault.ts';
 import { ownPlace } from '../support/own.ts';
 import { query } from '../support/postgres.ts';
@@ -10,7 +10,7 @@ const PREPARED = 'select gid from pg_prepared_xacts';
 
 /** A service on Citus, where rows that a killed worker had prepared stay unseen for a second. */
 async function startOnCitus() {
-  const cluster = await CitusCluster.start({ 'citus.recover_2pc_interval': "'1s'" });
+  const cluster = await startCitus({ 'citus.recover_2pc_interval': "'1s'" });
   onTestFinished(() => cluster.stop());
   return { cluster, ...(await nodesAt(await ownPlace('server', cluster.serverUrl))) };
 }

@@ -3,7 +3,7 @@ import { PolicyFollower } from '../../src/policy/policy-follower.ts';
 import { PolicyStore } from '../../src/store/policies.ts';
 import { distribute, migrate, readMigrations } from '../../src/store/schema.ts';
 import { retireKey, rotateKey } from '../../src/vault/key-lifecycle.ts';
-import { CitusCluster, citusIsInstalled, joinCitus } from '../support/citus.ts';
+import { type CitusCluster, citusIsInstalled, joinCitus, startCitus } from '../support/citus.ts';
 import { JournalledWriters } from '../support/journal.ts';
 import { ask, loseStandby, ownPool, ownService, ownVault } from '../support/own.ts';
 import { expectThereAndBack } from '../support/pairs.ts';
@@ -30,7 +30,7 @@ const numbered = (name: string, count: number) =>
 describe.skipIf(!citusIsInstalled)('the vault on Citus', () => {
   let cluster: CitusCluster;
   beforeAll(async () => {
-    cluster = await CitusCluster.start();
+    cluster = await startCitus();
     return () => cluster.stop();
   });
 

@@ -8,7 +8,7 @@ import { forgetTokens, removeExpired } from '../../src/store/removal.ts';
 import { Detokenizer } from '../../src/tokens/detokenizer.ts';
 import { Tokenizer } from '../../src/tokens/tokenizer.ts';
 import type { SealedRecord, Token, Value } from '../../src/types.ts';
-import { CitusCluster, citusIsInstalled } from '../support/citus.ts';
+import { type CitusCluster, citusIsInstalled, startCitus } from '../support/citus.ts';
 import { testKeyring, testLeasedKeyring } from '../support/keys.ts';
 import { blockVault } from '../support/own.ts';
 import { freePort } from '../support/processes.ts';
@@ -26,7 +26,7 @@ describe.each(KINDS)('records that end, on %s', (kind) => {
   const keyring = testKeyring();
   let cluster: CitusCluster | undefined;
   beforeAll(async () => {
-    if (kind === 'citus') cluster = await CitusCluster.start();
+    if (kind === 'citus') cluster = await startCitus();
     return () => cluster?.stop();
   });
   const at =

@@ -14,17 +14,6 @@ export function runTool(program: string, ...args: string[]): string {
 
 const DOCKERFILE = 'deploy/docker/Dockerfile';
 
-/** An image as a container engine would make it from a Dockerfile. */
-export interface Image {
-  /** The files of the last stage, without the files of the base image. */
-  readonly root: string;
-  readonly workdir: string;
-  readonly env: Readonly<Record<string, string>>;
-  readonly user: string;
-  readonly command: readonly string[];
-  readonly health_check: readonly string[];
-}
-
 /** Instructions with their arguments. Joins continued lines. */
 export function instructions(): [name: string, rest: string][] {
   const lines = readText(DOCKERFILE)
@@ -38,11 +27,14 @@ export function instructions(): [name: string, rest: string][] {
   });
 }
 
+/** An image as a container engine would make it from a Dockerfile. */
+export type Image = ReturnType<typeof buildImage>;
+
 /**
  * Runs COPY, WORKDIR and RUN of a Dockerfile in folders, with Node and npm of this machine instead
  * of the base image's programs.
  */
-export function buildImage(folder: string): Image {
+export function buildImage(folder: string) {
   const context = join(folder, 'context');
   copyContext(context);
   const stages = new Map<string, string>();
@@ -65,12 +57,13 @@ export function buildImage(folder: string): Image {
     } else facts[name] = rest;
   }
   return {
+    /** The files of the last stage, without the files of the base image. */
     root,
     workdir: join(root, workdir),
     env,
     user: facts.USER!,
-    command: [...JSON.parse(facts.ENTRYPOINT!), ...JSON.parse(facts.CMD!)],
-    health_check: JSON.parse(facts.HEALTHCHECK!.replace(/^.*?CMD /, '')),
+    command: [...JSON.parse(facts.ENTRYPOINT!), ...JSON.parse(facts.CMD!)] as string[],
+    health_check: JSON.parse(facts.HEALTHCHECK!.replace(/^.*?CMD /, '')) as string[],
   };
 }
 

@@ -15,19 +15,13 @@ interface Promised {
   readonly untilMs: number;
 }
 
-/** The times at which a token was forgotten. */
-interface Forgets {
-  active: number;
+/** Calls that forget a token, or tokenize a value. */
+const NO_CALLS = {
+  active: 0,
   /** The end of the last answered call. */
-  lastEndMs: number;
-  lastStartMs: number;
-}
-
-/** The tokenize calls for a value. */
-interface Uses {
-  active: number;
-  lastEndMs: number;
-}
+  lastEndMs: -Infinity,
+  lastStartMs: -Infinity,
+};
 
 const VALUES = 30;
 const TIMES_TO_LIVE_S = [1, 1, 1, 2, 60, null];
@@ -46,8 +40,8 @@ export class RetentionRun {
   /** All acknowledged tokens. */
   readonly #values = new Map<Token, Value>();
   readonly #promises = new Map<Token, Promised[]>();
-  readonly #forgets = new Map<Token, Forgets>();
-  readonly #uses = new Map<Value, Uses>();
+  /** By token those that forget it, and by value those that tokenize it. */
+  readonly #calls = new Map<string, typeof NO_CALLS>();
 
   constructor(random: Random, newStore: () => RecordStore, pool: Pool) {
     this.#random = random;
@@ -89,7 +83,7 @@ export class RetentionRun {
     const timeToLiveS = this.#random.pick(TIMES_TO_LIVE_S);
     const tokenMode = this.#random.below(8) === 0 ? 'random' : 'deterministic';
     const tokenizer = this.#random.pick(this.#tokenizers);
-    for (const value of values) this.#usesOf(value).active++;
+    for (const value of values) this.#callsOf(value).active++;
     const askedAtMs = performance.now();
     const tokens = await tokenizer.tokenize(values, {
       token_mode: tokenMode,
@@ -101,14 +95,14 @@ export class RetentionRun {
       if ((this.#values.get(token) ?? value) !== value) this.problems.push('one token, two values');
       this.#values.set(token, value);
       this.#promises.set(token, [...(this.#promises.get(token) ?? []), { askedAtMs, untilMs }]);
-      const uses = this.#usesOf(value);
+      const uses = this.#callsOf(value);
       uses.active--;
       uses.lastEndMs = performance.now();
     });
   }
 
   async #forget(token: Token): Promise<void> {
-    const forgets = this.#forgetsOf(token);
+    const forgets = this.#callsOf(token);
     const startedAtMs = performance.now();
     forgets.active++;
     await forgetTokens(this.#pool, [this.#keyring.tokenFingerprint(token)], soon());
@@ -121,7 +115,7 @@ export class RetentionRun {
   async #detokenize(token: Token): Promise<void> {
     const promises = this.#promises.get(token)!;
     const value = this.#values.get(token)!;
-    const forgets = this.#forgetsOf(token);
+    const forgets = this.#callsOf(token);
     const forgottenAtMs = forgets.lastStartMs;
     const [found] = await this.#detokenizer.detokenize([token]);
     const nowMs = performance.now();
@@ -130,7 +124,7 @@ export class RetentionRun {
     const mustBeKnown =
       forgets.active === 0 &&
       promises.some((one) => one.askedAtMs > forgets.lastEndMs && one.untilMs > nowMs);
-    const uses = this.#usesOf(value);
+    const uses = this.#callsOf(value);
     const mustBeUnknown = uses.active === 0 && uses.lastEndMs < forgottenAtMs;
     if (mustBeKnown) this.known++;
     if (mustBeUnknown) this.unknown++;
@@ -138,19 +132,9 @@ export class RetentionRun {
     if (mustBeUnknown && found !== null) this.problems.push('known though forgotten');
   }
 
-  #forgetsOf(token: Token): Forgets {
-    const none = { active: 0, lastEndMs: -Infinity, lastStartMs: -Infinity };
-    return entry(this.#forgets, token, none);
+  #callsOf(of: Token | Value): typeof NO_CALLS {
+    const calls = this.#calls.get(of) ?? { ...NO_CALLS };
+    this.#calls.set(of, calls);
+    return calls;
   }
-
-  #usesOf(value: Value): Uses {
-    return entry(this.#uses, value, { active: 0, lastEndMs: -Infinity });
-  }
-}
-
-function entry<K, V>(map: Map<K, V>, key: K, none: V): V {
-  const found = map.get(key);
-  if (found !== undefined) return found;
-  map.set(key, none);
-  return none;
 }
