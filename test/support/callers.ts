@@ -100,10 +100,10 @@ export function descriptorsOf(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).length;
 }
 
-/** Resident memory of a process, in bytes. */
-export function residentBytes(pid: number): number {
+/** Resident memory of a process, in bytes; `VmHWM`: the most that it had since it started. */
+export function residentBytes(pid: number, which: 'VmRSS' | 'VmHWM' = 'VmRSS'): number {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)![1]) * 1_024;
+  return Number(new RegExp(`^${which}:\\s+(\\d+) kB$`, 'm').exec(status)![1]) * 1_024;
 }
 
 export type MemoryGroup = NonNullable<ReturnType<typeof makeMemoryGroup>>;

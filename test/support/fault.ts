@@ -161,6 +161,21 @@ export function lasting(lengthS: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, lengthS * 1_000));
 }
 
+/** The head of a request. */
+export function headOf(
+  { api_key: apiKey }: Pick<Service, 'api_key'>,
+  operation: string,
+  length: number,
+): string {
+  return `POST /api/v1/${operation} HTTP/1.1\r
+Host: a\r
+Authorization: Bearer ${apiKey}\r
+Content-Type: application/json\r
+Content-Length: ${length}\r
+\r
+`;
+}
+
 /**
  * Sends a tokenize request, or a part of it, on a new connection, and resets the connection at once
  * or a little later.
@@ -174,13 +189,7 @@ export async function resetMidRequest(
   const { hostname, port } = new URL(service.url);
   const values = Array.from({ length: 50 }, (_, i) => `cut ${n} ${i}`);
   const body = JSON.stringify({ data: { values } });
-  const whole = `POST /api/v1/tokenize HTTP/1.1\r
-host: x\r
-authorization: Bearer ${service.api_key}\r
-content-type: application/json\r
-content-length: ${body.length}\r
-\r
-${body}`;
+  const whole = headOf(service, 'tokenize', body.length) + body;
   const isWhole = n % 2 === 0;
   const socket = connect(Number(port), hostname);
   socket.on('error', () => {});

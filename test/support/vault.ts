@@ -43,34 +43,27 @@ export function sealedWith(keyring: Keyring, value: string, token: string): Fres
 
 const VALUES_A_REQUEST = 10_000;
 
-/** Tokenizes the values in large requests. */
-export async function tokenizeAll(service: Service, values: string[]): Promise<string[]> {
-  return inParts(values, async (part) => {
-    const { status, body } = await call(service, 'tokenize', { part });
-    expect(status, JSON.stringify(body).slice(0, 200)).toBe(200);
-    return body.data.part;
-  });
-}
-
-export async function detokenizeAll(
+/** Tokenizes or detokenizes the strings in large requests. */
+async function all(
+  operation: 'tokenize' | 'detokenize',
   service: Service,
-  tokens: string[],
-  apiKey = service.api_key,
+  texts: readonly string[],
+  apiKey?: string,
 ): Promise<string[]> {
-  return inParts(tokens, async (part) => {
-    const { status, body } = await call(service, 'detokenize', { part }, apiKey);
+  const done: string[][] = [];
+  for (let at = 0; at < texts.length; at += VALUES_A_REQUEST) {
+    const part = texts.slice(at, at + VALUES_A_REQUEST);
+    const { status, body } = await call(service, operation, { part }, apiKey);
     expect(status, JSON.stringify(body).slice(0, 200)).toBe(200);
-    return body.data.part;
-  });
-}
-
-async function inParts<T>(all: T[], work: (part: T[]) => Promise<T[]>): Promise<T[]> {
-  const done: T[][] = [];
-  for (let at = 0; at < all.length; at += VALUES_A_REQUEST) {
-    done.push(await work(all.slice(at, at + VALUES_A_REQUEST)));
+    done.push(body.data.part);
   }
   return done.flat();
 }
+
+export const tokenizeAll = (service: Service, values: readonly string[]) =>
+  all('tokenize', service, values);
+export const detokenizeAll = (service: Service, tokens: readonly string[], apiKey?: string) =>
+  all('detokenize', service, tokens, apiKey);
 
 /** The value of a metric without labels. */
 export async function metric({ opsUrl }: Service, name: string): Promise<number> {
