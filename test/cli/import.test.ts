@@ -4,6 +4,7 @@ import { POLICY_LEASE_MS } from '../../src/timeouts.ts';
 import { type Commands, commandsOf, placeFor, withVault } from '../support/command.ts';
 import { pairsIn } from '../support/pairs.ts';
 import { naughtyStrings } from '../support/samples.ts';
+import { servedVault } from '../support/served.ts';
 import {
   call as callService,
   createClient,
@@ -11,7 +12,6 @@ import {
   type Kind,
   kinds,
   runCli,
-  servedVault,
   spawnCli,
   until,
   usualKinds,

@@ -14,59 +14,53 @@ import {
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { fileURLToPath } from 'node:url';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { errorCode } from '../../src/errors.ts';
 import { admin, adminPlace } from '../support/admin.ts';
 import { AuditedLoad, idsOf, readAudit, verifyAudit } from '../support/audit.ts';
-import { canMount, fill, mountDisk, unmountDisk } from '../support/disk.ts';
-import { healthOf, held, newWriters } from '../support/fault.ts';
-import { query } from '../support/postgres.ts';
-import { freePort } from '../support/processes.ts';
+import { canMount, fill, newDisk } from '../support/disk.ts';
+import { healthOf, loaded, nodesAt } from '../support/fault.ts';
+import { endsWithTest, held, ownPlace, ownService, vaultAt } from '../support/own.ts';
 import {
+  type Answer,
   call,
   kinds,
   type Place,
   runJson,
   type Service,
-  scrape,
-  startService,
   until,
-  usualPlace,
 } from '../support/service.ts';
+import { metric, sql } from '../support/vault.ts';
 
 const UNAVAILABLE = { error: 'internal_error', message: 'audit log unavailable' };
 let place: Place;
 let service: Service;
 let file: string;
 let apiKey: string;
-beforeEach(() => settle(usualPlace));
-afterEach(async () => {
-  await service.stop();
-  place.remove();
-});
+beforeEach(() => settle(ownPlace()));
 
-async function settle(newPlace: () => Promise<Place>): Promise<void> {
-  place = await newPlace();
+async function settle(newPlace: Promise<Place>): Promise<void> {
+  place = await newPlace;
   file = join(place.folder, 'audit.log');
 }
 
 async function start(env: Record<string, string> = {}): Promise<Service> {
-  const settings = { AUDIT_LOG: file, AUDIT_REQUIRED: 'true', ...env };
-  service = await startService(place, { OPS_PORT: String(await freePort()), ...settings });
+  service = await ownService(place, { AUDIT_LOG: file, AUDIT_REQUIRED: 'true', ...env });
   return service;
 }
 
-const failures = async () => (await scrape(service.opsUrl!, 'standin_audit_failures_total'))['']!;
+const failures = () => metric(service, 'standin_audit_failures_total');
 const untilLost = (lines: number) =>
   until(async () => (await failures()) === lines, 'a failure for each line');
 
 /** A token of Ann Canary, made by another service while nothing is wrong. */
 async function newToken(): Promise<string> {
-  const other = await startService(place, { OPS_PORT: String(await freePort()) });
-  const { body } = await call(other, 'tokenize', { a: 'Ann Canary' });
+  const { service: other, tokenized } = await vaultAt(place);
+  const { a } = await tokenized({ a: 'Ann Canary' });
   await other.stop();
   apiKey = other.api_key;
-  return body.data.a;
+  return a;
 }
 
 /** A status, with the body of an answer that has no value. */
@@ -129,10 +123,7 @@ function readerOf(pipe: string) {
 }
 
 describe('F12: an act of an administrator', () => {
-  beforeEach(async () => {
-    place.remove();
-    await settle(adminPlace);
-  });
+  beforeEach(() => settle(endsWithTest(adminPlace())));
   const act = (method: string, path: string, body?: unknown) =>
     admin(service.opsUrl!, method, path, body);
   const clients = () => runJson(place, 'client', 'list');
@@ -257,7 +248,7 @@ describe.skipIf(!hasPipes)('F12: a pipe', () => {
       const failsWith = async (status: number) =>
         (await call(service, 'detokenize', 'no object', apiKey)).status === status;
       const setDisabled = async (at: string, status: number) => {
-        await query(place.env.DATABASE_URL!, `update standin.clients set disabled_at = ${at}`);
+        await sql(place, `update standin.clients set disabled_at = ${at}`);
         await until(() => failsWith(status), `status ${status}`);
       };
       const seen = new Set<number>();
@@ -292,10 +283,9 @@ test('standard output that is closed ends nothing but success, and not the proce
 describe.skipIf(!canMount)('F12: a disk that gets full', () => {
   let small: string;
   beforeEach(() => {
-    small = mountDisk('256k');
+    small = newDisk('256k');
     file = join(small, 'audit.log');
   });
-  afterEach(() => unmountDisk(small));
   const has = (load: AuditedLoad, status: number, since = 0, count = 1) =>
     until(
       () => load.answers.slice(since).filter((one) => one.status === status).length >= count,
@@ -343,9 +333,8 @@ describe.skipIf(!canMount)('F12: a disk that gets full', () => {
 });
 
 test('a node that is killed while it writes: no line is missing, and each run names the one before', async () => {
-  await start({ AUDIT_REQUIRED: 'false' });
-  const nodes = [service];
-  const writers = newWriters({ place, nodes, api_key: service.api_key }, {});
+  const nodes = [await start({ AUDIT_REQUIRED: 'false' })];
+  const { writers } = await loaded({ place, nodes, api_key: service.api_key }, 0, Infinity);
   const runs = 4;
   for (let run = 1; run < runs; run++) {
     await writers.progress(200);
@@ -391,19 +380,16 @@ describe('rotation', () => {
     service.kill('SIGHUP');
     return until(() => service.output().includes('SIGHUP: '), 'the signal is taken');
   };
-  test.each(
-    ['of one node', 'of two nodes'].flatMap((whose) => ['true', 'false'].map((is) => [whose, is])),
-  )(
-    '%s by rename, under load: each answer has one line, AUDIT_REQUIRED=%s',
-    async (whose, AUDIT_REQUIRED = '') => {
-      await start({ AUDIT_REQUIRED });
-      const nodes = [service];
-      if (whose === 'of two nodes') {
-        const other = await startService(place, { AUDIT_LOG: file, AUDIT_REQUIRED });
-        onTestFinished(() => other.stop());
-        nodes.push({ ...other, api_key: service.api_key });
-      }
-      const loads = nodes.map((node) => new AuditedLoad(node));
+  test.each([
+    [1, 'true'],
+    [1, 'false'],
+    [2, 'true'],
+    [2, 'false'],
+  ])(
+    'of nodes: %i, by rename, under load: each answer has one line, AUDIT_REQUIRED=%s',
+    async (count, AUDIT_REQUIRED) => {
+      const { nodes, api_key } = await nodesAt(place, count, { AUDIT_LOG: file, AUDIT_REQUIRED });
+      const loads = nodes.map((node) => new AuditedLoad({ ...node, api_key }));
       const rotated: string[] = [];
       for (let i = 1; i <= 4; i++) {
         await Promise.all(loads.map((load) => load.progress(100)));
@@ -460,3 +446,59 @@ describe('rotation', () => {
     expect(readAudit(file).lines.at(-1)).toMatchObject({ outcome: 'success' });
   });
 });
+
+const FLOOD = fileURLToPath(new URL('../support/flood.mjs', import.meta.url));
+const CALLS = 40;
+
+/** A process that sends requests without an API key, as fast as they are taken. */
+function startFlood({ url }: Service, connections: number) {
+  const { hostname, port } = new URL(url);
+  const child = spawn(process.execPath, [FLOOD, hostname, port, String(connections)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  let answers = 0;
+  child.stdout.on('data', (text) => {
+    answers = Number(String(text).trim().split('\n').at(-1));
+  });
+  const stop = async () => {
+    child.kill('SIGKILL');
+    await once(child, 'close');
+  };
+  return { answers: () => answers, stop };
+}
+
+test.each([
+  { AUDIT_REQUIRED: 'true', connections: 1 },
+  { AUDIT_REQUIRED: 'false', connections: 1 },
+  { AUDIT_REQUIRED: 'true', connections: 8 },
+])(
+  'L20: requests without an API key that pipeline cost callers nothing, and no line: AUDIT_REQUIRED=$AUDIT_REQUIRED, $connections connections',
+  async ({ AUDIT_REQUIRED, connections }) => {
+    await start({ AUDIT_REQUIRED });
+    const { body } = await call(service, 'tokenize', { a: 'Ann Canary' });
+    const flood = startFlood(service, connections);
+    await until(() => flood.answers() > 1_000, 'a flood');
+    const answers: Answer[] = [];
+    for (let i = 0; i < CALLS; i++) answers.push(await call(service, 'detokenize', body.data));
+    const restored = idsOf(answers, 200);
+    const lost = await failures();
+    await flood.stop();
+    await service.stop();
+    const { lines, torn } = readAudit(file);
+    expect(torn).toEqual([]);
+    const values = lines.filter(({ outcome }) => outcome === 'success');
+    const written = new Set(values.map(({ request_id: requestId }) => requestId));
+    expect(restored.filter((id) => !written.has(id))).toEqual([]);
+    expect(restored.length).toBeGreaterThanOrEqual(0.95 * CALLS);
+    expect(lost).toBe(0);
+    // Each of the flood is counted, in a line a second.
+    const sums = lines.filter(({ outcome }) => outcome === 'unauthorized');
+    expect(sums.length).toBe(lines.length - values.length);
+    const counted = sums.reduce((requests, sum) => requests + sum.requests, 0);
+    expect(counted).toBeGreaterThanOrEqual(flood.answers());
+    for (const sum of sums) expect(sum.remote_address).toBe('127.0.0.1');
+    const seconds = Date.parse(sums.at(-1).last_at) - Date.parse(sums[0].first_at);
+    expect(sums.length).toBeLessThanOrEqual(seconds / 1_000 + 2);
+  },
+);

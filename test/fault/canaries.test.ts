@@ -6,7 +6,8 @@ import { expect, onTestFinished, test } from 'vitest';
 import { FaultProxy } from '../support/fault-proxy.ts';
 import { JournalledWriters } from '../support/journal.ts';
 import { marked, nameRun, nameWorker } from '../support/leftovers.ts';
-import { newPlace, type Service, until } from '../support/service.ts';
+import { ownPlace } from '../support/own.ts';
+import { type Service, until } from '../support/service.ts';
 import { StandIn, tcpServer } from '../support/stand-in.ts';
 
 /** What the checker and the proxy must not let pass: a guard that finds nothing anywhere would be worth nothing. */
@@ -42,11 +43,9 @@ test.each<[string, Answers, RegExp]>([
     /^tokenize of/,
   ],
 ])('the checker finds %s', async (_, lies, finding) => {
-  const place = await newPlace('embedded');
-  onTestFinished(place.remove);
+  const place = await ownPlace('embedded');
   const liar = await startLiar(lies);
-  const writers = new JournalledWriters(place, () => liar, 'any');
-  onTestFinished(() => writers.stop());
+  const writers = new JournalledWriters({ place, nodes: [liar], api_key: 'any' });
   await until(() => writers.wrong.some((one) => finding.test(one)), 'the finding');
   await writers.stop();
   await expect(writers.verify(liar, 'any')).rejects.toThrow();

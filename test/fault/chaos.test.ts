@@ -3,13 +3,12 @@ import { Balancer } from '../support/balancer.ts';
 import {
   freeze,
   lasting,
+  loaded,
   newScene,
-  newWriters,
   recovery,
   resetMidRequest,
   seconds,
   start,
-  timeoutFor,
   UNAVAILABLE,
 } from '../support/fault.ts';
 import { postgresBin } from '../support/postgres.ts';
@@ -53,7 +52,8 @@ async function newWorld() {
   const scene = await newScene({ nodes: 2, isProxied: true });
   const balancer = await Balancer.start(scene.nodes.map((node) => node.url));
   const entrance = { ...scene.service, url: balancer.url };
-  return { ...scene, balancer, entrance, writers: newWriters({ ...scene, nodes: [entrance] }) };
+  const { writers } = await loaded({ ...scene, nodes: [entrance] }, 0);
+  return { ...scene, balancer, entrance, writers };
 }
 type World = Awaited<ReturnType<typeof newWorld>>;
 
@@ -120,5 +120,4 @@ test.skipIf(postgresBin === undefined)(
     expect([...writers.failures].filter((failure) => !ALLOWED.includes(failure))).toEqual([]);
     console.log(`${count} tokens, ${writers.restored} read while it went on`);
   },
-  timeoutFor(2 * CHAOS_S),
 );

@@ -1,20 +1,18 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { CitusCluster, citusIsInstalled } from '../support/citus.ts';
-import { expectOnlyUnavailable, newWriters, start } from '../support/fault.ts';
+import { citusIsInstalled, startCitus } from '../support/citus.ts';
+import { expectOnlyUnavailable, loaded, nodesAt } from '../support/fault.ts';
+import { ownPlace } from '../support/own.ts';
 import { query } from '../support/postgres.ts';
-import { call, newPlace, until } from '../support/service.ts';
+import { call, until } from '../support/service.ts';
 
 const KILLS = 2;
 const PREPARED = 'select gid from pg_prepared_xacts';
 
 /** A service on Citus, where rows that a killed worker had prepared stay unseen for a second. */
 async function startOnCitus() {
-  const cluster = await CitusCluster.start({ 'citus.recover_2pc_interval': "'1s'" });
+  const cluster = await startCitus({ 'citus.recover_2pc_interval': "'1s'" });
   onTestFinished(() => cluster.stop());
-  const place = await newPlace('server', cluster.serverUrl);
-  onTestFinished(place.remove);
-  const service = await start(place);
-  return { cluster, place, nodes: [service], service, api_key: service.api_key };
+  return { cluster, ...(await nodesAt(await ownPlace('server', cluster.serverUrl))) };
 }
 
 const DATABASE_UNAVAILABLE = { status: 500, body: { message: 'database unavailable' } };
@@ -22,9 +20,9 @@ const DATABASE_UNAVAILABLE = { status: 500, body: { message: 'database unavailab
 test.skipIf(!citusIsInstalled)(
   'a worker of Citus is killed: 500 database unavailable, and all is well when it is back',
   async () => {
-    const { cluster, service } = await startOnCitus();
+    const { cluster, service, tokenized, restored } = await startOnCitus();
     const values = Array.from({ length: 50 }, (_, i) => `value ${i}`);
-    const { tokens } = (await call(service, 'tokenize', { tokens: values })).body.data;
+    const { tokens } = await tokenized({ tokens: values });
     const worker = cluster.workers[0]!;
     await worker.crash();
     const more = values.map((value) => `${value} more`);
@@ -33,19 +31,15 @@ test.skipIf(!citusIsInstalled)(
     worker.startAgain();
     const works = async () => (await call(service, 'detokenize', { tokens })).status === 200;
     await until(works, 'an answer with both workers');
-    expect((await call(service, 'detokenize', { tokens })).body.data.tokens).toEqual(values);
-    const again = await call(service, 'tokenize', { a: more });
-    expect(again.status).toBe(200);
-    expect((await call(service, 'detokenize', again.body.data)).body.data.a).toEqual(more);
+    expect(await restored(tokens)).toEqual(values);
+    expect(await restored(await tokenized(more))).toEqual(more);
   },
 );
 
 test.skipIf(!citusIsInstalled)(
   'kill -9 of workers and of the coordinator of Citus while writing: no acknowledged token is lost',
   async () => {
-    const scene = await startOnCitus();
-    const { cluster } = scene;
-    const writers = newWriters(scene, {});
+    const { cluster, writers } = await loaded(startOnCitus(), 0, Infinity);
     for (let i = 0; i < KILLS; i++) {
       for (const node of [...cluster.workers, cluster.coordinator]) {
         await writers.progress(30);
@@ -64,6 +58,4 @@ test.skipIf(!citusIsInstalled)(
     await writers.verify();
     expectOnlyUnavailable(writers);
   },
-  // Three servers that recover six times, on a busy machine.
-  300_000,
 );

@@ -1,24 +1,25 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statfsSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { canMount, fill, mountDisk, unmountDisk } from '../support/disk.ts';
+import { canMount, fill, newDisk } from '../support/disk.ts';
 import {
   ANSWER_BOUND_MS,
   expectOnlyUnavailable,
   healthOf,
-  newCluster,
+  loaded,
   newScene,
-  newWriters,
   recovery,
   SLACK_MS,
   times,
   UNAVAILABLE,
 } from '../support/fault.ts';
+import { ownCluster } from '../support/own.ts';
 import { freePort, type PostgresCluster, postgresBin } from '../support/postgres.ts';
 import { childrenOf, handOver, isRunning } from '../support/processes.ts';
-import { call, scrape, until } from '../support/service.ts';
+import { call, until } from '../support/service.ts';
+import { metric } from '../support/vault.ts';
 
 const SYNC_DELAY_MS = 200;
 const SLOW_REQUESTS = times(100, 500);
@@ -49,14 +50,6 @@ async function detach(child: ChildProcess): Promise<void> {
   await once(child, 'exit');
 }
 
-/** A folder that is a small disk of its own. */
-function newDisk(): string {
-  const folder = mountDisk('256m');
-  onTestFinished(() => unmountDisk(folder));
-  chmodSync(folder, 0o777);
-  return folder;
-}
-
 /** It may have ended: what it could not write it must not go on without. */
 function startIfEnded(cluster: PostgresCluster): void {
   const isThere = existsSync(join(cluster.dataDir, 'postmaster.pid'));
@@ -67,13 +60,10 @@ describe.skipIf(postgresBin === undefined)('the disk of PostgreSQL', () => {
   test.skipIf(!canTrace)(
     'F09: every sync takes 200 ms: tokenize waits for it, detokenize does not',
     async () => {
-      const scene = await newScene({ env: { OPS_PORT: String(await freePort()) } });
-      const { cluster, service } = scene;
-      const heapBytes = async () =>
-        (await scrape(service.opsUrl!, 'nodejs_heap_size_used_bytes'))['']!;
-      const writers = newWriters(scene);
-      await writers.progress(500);
-      const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
+      const withOps = newScene({ env: { OPS_PORT: String(await freePort()) } });
+      const { cluster, service, tokenized, writers } = await loaded(withOps, 500);
+      const heapBytes = () => metric(service, 'nodejs_heap_size_used_bytes');
+      const { token } = await tokenized({ token: 'Ann Lee' });
       const before = await heapBytes();
       await inject(cluster, `inject=fdatasync:delay_enter=${SYNC_DELAY_MS * 1_000}`);
       writers.forgetSlowest();
@@ -104,19 +94,17 @@ describe.skipIf(postgresBin === undefined)('the disk of PostgreSQL', () => {
   test.skipIf(!canMount)(
     'F10: is full: tokenize says 500 and detokenize is right or says 500; with space again all is there',
     async () => {
-      const disk = newDisk();
+      const disk = newDisk('256m');
       // Without WAL files to use again, the first write that needs one fails.
       const settings = { min_wal_size: '32MB', max_wal_size: '32MB', wal_recycle: 'off' };
-      const cluster = await newCluster(settings, disk);
-      const scene = await newScene({ cluster });
-      const writers = newWriters(scene, {});
-      await writers.progress(1_000);
+      const cluster = await ownCluster(settings, disk);
+      const { service, writers } = await loaded(newScene({ cluster }), 1_000, Infinity);
       fill(disk);
       await until(() => writers.failures.size > 0, 'a failed request', 60_000);
       expect(statfsSync(disk).bavail).toBe(0);
       rmSync(join(disk, 'ballast'));
       startIfEnded(cluster);
-      await recovery(scene.service, 10_000);
+      await recovery(service, 10_000);
       await writers.finish(1_000);
       expectOnlyUnavailable(writers);
       expect(writers.cuts).toBe(0);
@@ -126,15 +114,15 @@ describe.skipIf(postgresBin === undefined)('the disk of PostgreSQL', () => {
   test.skipIf(!canMount)(
     'F10: of the tables alone is full: /health says 503 until there is space, with no request in between',
     async () => {
-      const cluster = await newCluster();
-      const disk = newDisk();
+      const cluster = await ownCluster();
+      const disk = newDisk('256m');
       const tables = join(disk, 'tables');
       mkdirSync(tables);
       handOver(tables);
       await cluster.administer(`create tablespace small location '${tables}'`);
       await cluster.alterSystem("set default_tablespace = 'small'");
-      const { service } = await newScene({ cluster });
-      const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
+      const { service, tokenized, restored } = await newScene({ cluster });
+      const sent = await tokenized({ token: 'Ann Lee' });
       fill(disk);
       let n = 0;
       const health = async () => {
@@ -148,22 +136,19 @@ describe.skipIf(postgresBin === undefined)('the disk of PostgreSQL', () => {
       };
       await until(isFull, 'a failed request', 60_000);
       expect(await health()).toEqual([503, 'error']);
-      expect((await call(service, 'detokenize', { token })).body.data.token).toBe('Ann Lee');
+      expect(await restored(sent)).toEqual({ token: 'Ann Lee' });
       rmSync(join(disk, 'ballast'));
       await until(async () => (await healthOf(service)) === 200, '/health to say 200', 10_000);
       const said = 'the disk of the database has space again';
       await until(() => service.output().includes(said), 'its line');
-      expect((await call(service, 'tokenize', { a: `${n}` })).status).toBe(200);
+      await tokenized({ a: `${n}` });
     },
   );
 
   test.skipIf(!canTrace)(
     'F11: a sync fails with EIO: PostgreSQL panics, and no acknowledged token is lost when it has recovered',
     async () => {
-      const scene = await newScene();
-      const { cluster, service } = scene;
-      const writers = newWriters(scene);
-      await writers.progress(200);
+      const { cluster, service, writers } = await loaded(newScene(), 200);
       const tracer = await inject(cluster, 'inject=fdatasync:error=EIO:when=10+');
       await until(() => writers.failures.size > 0, 'the panic', 60_000);
       await detach(tracer);

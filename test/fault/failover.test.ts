@@ -5,8 +5,9 @@ import {
   freeze,
   healthOf,
   lasting,
+  loaded,
   newScene,
-  newWriters,
+  nodesAt,
   seconds,
   start,
 } from '../support/fault.ts';
@@ -32,10 +33,7 @@ const untilHealthy = (service: Service) =>
 
 describe.skipIf(postgresBin === undefined)('F22: failover', () => {
   test('the primary is killed and its standby promoted while writing: no acknowledged token is lost, and the service goes on', async () => {
-    const pair = await newPair(1);
-    const { primary, standby, service } = pair;
-    const writers = newWriters(pair, {});
-    await writers.progress(500);
+    const { primary, standby, service, place, writers } = await loaded(newPair(1), 500, Infinity);
     await primary.crash();
     await until(() => writers.failures.size > 0, 'a failed request');
     standby.promote();
@@ -47,15 +45,14 @@ describe.skipIf(postgresBin === undefined)('F22: failover', () => {
 
     // The old primary comes back, and nobody has told it: it takes connections, and is the first of the URL.
     primary.startAgain();
-    const late = await start(pair.place);
+    const late = await start(place);
     expect(await writers.verify(late)).toBe(count);
     expect((await call(late, 'tokenize', { a: 'b' }, service.api_key)).status).toBe(200);
   });
 
   test('the standby is promoted while the primary lives and waits for it in vain: the service goes over, and no acknowledged token is lost', async () => {
-    const pair = await newPair(1);
-    const writers = newWriters(pair, {});
-    await writers.progress(500);
+    const pair = await loaded(newPair(1), 500, Infinity);
+    const { writers } = pair;
     pair.standby.promote();
     await writers.progress(500);
     await writers.stop();
@@ -66,12 +63,9 @@ describe.skipIf(postgresBin === undefined)('F22: failover', () => {
     const { primary, standby, place } = await newPair(0);
     const port = await tcpServer();
     place.env.DATABASE_URL = urlOf(place, standby, primary).replace('@', `@127.0.0.1:${port},`);
-    const service = await start(place);
-    const { a: token } = (await call(service, 'tokenize', { a: 'Ann Lee' })).body.data;
-    expect((await call(service, 'detokenize', { token })).body.data.token).toBe('Ann Lee');
-    const doctor = await runCli(['doctor'], place);
-    expect(doctor.stdout).not.toMatch(/problem/);
-    expect(doctor.code).toBe(0);
+    const { tokenized, restored, ok } = await nodesAt(place);
+    expect(await restored(await tokenized({ a: 'Ann Lee' }))).toEqual({ a: 'Ann Lee' });
+    expect(await ok('doctor')).not.toMatch(/problem/);
   });
 
   test('where no host is a primary, a start and doctor name each host and not the password', async () => {
@@ -100,23 +94,23 @@ describe.skipIf(postgresBin === undefined)('F22: failover', () => {
 
 describe.skipIf(postgresBin === undefined)('F22: one host', () => {
   test('that comes back as a standby answers nothing, and all again when it is promoted', async () => {
-    const { cluster, service } = await newScene();
-    const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
+    const { cluster, service, tokenized, restored } = await newScene();
+    const sent = await tokenized({ token: 'Ann Lee' });
     cluster.demote();
     expectUnavailable(await call(service, 'tokenize', { a: 'new' }));
     // Also what it has, and what it has not: it may not be up to date.
-    expectUnavailable(await call(service, 'detokenize', { token }));
+    expectUnavailable(await call(service, 'detokenize', sent));
     expectUnavailable(await call(service, 'detokenize', { a: 'unknown_tok' }));
     expect(await healthOf(service)).toBe(503);
     cluster.promote();
     await untilHealthy(service);
-    expect((await call(service, 'tokenize', { a: 'new' })).status).toBe(200);
-    expect((await call(service, 'detokenize', { token })).body.data.token).toBe('Ann Lee');
+    await tokenized({ a: 'new' });
+    expect(await restored(sent)).toEqual({ token: 'Ann Lee' });
   });
 
   test('that is made read-only under its connections refuses to tokenize, and goes on when it is not', async () => {
-    const { cluster, service } = await newScene();
-    const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
+    const { cluster, service, tokenized, restored } = await newScene();
+    const sent = await tokenized({ token: 'Ann Lee' });
     // A new value each time: one that is there already needs no write.
     let n = 0;
     const tokenizes = async () =>
@@ -124,7 +118,7 @@ describe.skipIf(postgresBin === undefined)('F22: one host', () => {
     await cluster.alterSystem('set default_transaction_read_only = on');
     await until(async () => !(await tokenizes()), 'a refused request');
     expectUnavailable(await call(service, 'tokenize', { a: 'newer' }));
-    expect((await call(service, 'detokenize', { token })).body.data.token).toBe('Ann Lee');
+    expect(await restored(sent)).toEqual({ token: 'Ann Lee' });
     await cluster.alterSystem('reset default_transaction_read_only');
     await until(tokenizes, 'an answered request');
   });
@@ -172,10 +166,8 @@ const untilTold = (service: Service) =>
 
 describe.skipIf(postgresBin === undefined)('F33: an old primary that nobody has fenced', () => {
   test('while the new primary is silent, requests fail, and none goes to the old one', async () => {
-    const pair = await newPair(1);
-    const { primary, standby, service } = pair;
-    const writers = newWriters(pair, {});
-    await writers.progress(300);
+    const pair = await loaded(newPair(1), 300, Infinity);
+    const { primary, standby, service, writers } = pair;
     await primary.crash();
     standby.promote();
     await writers.progress(300);

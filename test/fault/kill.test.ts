@@ -4,14 +4,14 @@ import {
   expectOnlyUnavailable,
   healthOf,
   lasting,
+  loaded,
   newScene,
   newVault,
-  newWriters,
+  nodesAt,
   recovery,
   SLACK_MS,
   seconds,
   start,
-  timeoutFor,
 } from '../support/fault.ts';
 import { postgresBin } from '../support/postgres.ts';
 import { childrenOf } from '../support/processes.ts';
@@ -24,12 +24,7 @@ const KILLING_S = seconds(12, 120);
 const READY_WITHIN_MS = 2_000 + 2 * SLACK_MS;
 const ROLLS = seconds(1, 5);
 
-async function newEmbedded() {
-  const place = await newVault();
-  const nodes = [await start(place)];
-  const { api_key: apiKey } = nodes[0]!;
-  return { place, nodes, writers: newWriters({ place, nodes, api_key: apiKey }, {}) };
-}
+const newEmbedded = async () => loaded(nodesAt(await newVault()), 0, Infinity);
 
 test('kill -9 of the service on its embedded database, ten times while writing: no acknowledged token is lost', async () => {
   const { place, nodes, writers } = await newEmbedded();
@@ -54,9 +49,7 @@ test('kill -9 of the embedded database alone: the service starts another, and no
 
 describe.skipIf(postgresBin === undefined)('on a server', () => {
   test('F02: kill -9 of Postgres, ten times while writing: no acknowledged token is lost, and the service stays', async () => {
-    const scene = await newScene();
-    const { cluster, service } = scene;
-    const writers = newWriters(scene, {});
+    const { cluster, service, writers } = await loaded(newScene(), 0, Infinity);
     for (let i = 0; i < KILLS; i++) {
       await writers.progress(500);
       await cluster.crash();
@@ -68,13 +61,9 @@ describe.skipIf(postgresBin === undefined)('on a server', () => {
     expect(writers.cuts).toBe(0);
   });
 
-  test('F01: kill -9 of one of two nodes or the other again and again: no acknowledged token is lost or changed, and a node is soon ready', {
-    timeout: timeoutFor(KILLING_S * 2),
-  }, async () => {
+  test('F01: kill -9 of one of two nodes or the other again and again: no acknowledged token is lost or changed, and a node is soon ready', async () => {
     const random = new Random();
-    const scene = await newScene({ nodes: 2 });
-    const { nodes, place } = scene;
-    const writers = newWriters(scene);
+    const { nodes, place, writers } = await loaded(newScene({ nodes: 2 }), 0);
     const overMs = performance.now() + KILLING_S * 1_000;
     while (performance.now() < overMs) {
       await lasting(2 + random.below(3_000) / 1_000);
@@ -90,14 +79,12 @@ describe.skipIf(postgresBin === undefined)('on a server', () => {
     expect(writers.cuts).toBeGreaterThan(0);
   });
 
-  test('F16: SIGTERM of one node after the other behind a proxy at 300 requests a second: no call fails, and each ends with 0', {
-    timeout: timeoutFor(40 * ROLLS),
-  }, async () => {
+  test('F16: SIGTERM of one node after the other behind a proxy at 300 requests a second: no call fails, and each ends with 0', async () => {
     const scene = await newScene({ nodes: 2 });
     const { nodes, place, service } = scene;
     const balancer = await Balancer.start(nodes.map((node) => node.url));
     const entrance = { ...service, url: balancer.url };
-    const writers = newWriters({ ...scene, nodes: [entrance] }, { requestsPerS: 300 });
+    const { writers } = await loaded({ ...scene, nodes: [entrance] }, 0, 300);
     for (let i = 0; i < 2 * ROLLS; i++) {
       await writers.progress(300);
       const leaving = nodes[i % 2]!;

@@ -2,11 +2,12 @@ import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { migrate, readMigrations } from '../../src/store/schema.ts';
-import { newCluster, newVault, newWriters, SLACK_MS, start, times } from '../support/fault.ts';
+import { loaded, newVault, SLACK_MS, start, times } from '../support/fault.ts';
 import { loop } from '../support/loop.ts';
+import { ownCluster, ownPool } from '../support/own.ts';
 import { postgresBin, query } from '../support/postgres.ts';
 import { until } from '../support/service.ts';
-import { openTestPool, soon } from '../support/vault.ts';
+import { soon } from '../support/vault.ts';
 
 const ROWS = times(200_000, 1_000_000);
 /** As the program of the schema before the last wrote and read. */
@@ -18,12 +19,9 @@ const OLD_SCHEMA = 2;
 
 describe.skipIf(postgresBin === undefined)('a schema that changes under load', () => {
   test(`F20: two new nodes start at once on ${ROWS} rows while an old program writes: each migration is made once, nobody fails`, async () => {
-    const cluster = await newCluster();
-    const place = await newVault(cluster);
+    const place = await newVault(await ownCluster());
     const url = place.env.DATABASE_URL!;
-    const pool = openTestPool(place, 1);
-    await migrate(pool, soon(), readMigrations().slice(0, OLD_SCHEMA));
-    await pool.end();
+    await migrate(ownPool(place, 1), soon(), readMigrations().slice(0, OLD_SCHEMA));
     await query(
       url,
       `insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed)
@@ -58,8 +56,7 @@ describe.skipIf(postgresBin === undefined)('a schema that changes under load', (
     // The old program goes on beside the new ones.
     const rounds = writesMs.length;
     const apiKey = nodes.map((node) => node.api_key).find((key) => key !== '')!;
-    const writers = newWriters({ place, nodes, api_key: apiKey });
-    await writers.progress(500);
+    const { writers } = await loaded({ place, nodes, api_key: apiKey }, 500);
     await until(() => writesMs.length > rounds + 100, 'the old program');
     await old.stop();
     expect(Math.max(...writesMs)).toBeLessThan(1_000 + SLACK_MS);

@@ -7,18 +7,16 @@ import {
   expectOnlyUnavailable,
   freeze,
   healthOf,
-  held,
   lasting,
-  newCluster,
+  loaded,
   newScene,
-  newWriters,
   recovery,
   SLACK_MS,
   seconds,
   start,
-  timeoutFor,
   times,
 } from '../support/fault.ts';
+import { held, ownCluster } from '../support/own.ts';
 import { postgresBin } from '../support/postgres.ts';
 import { childrenOf } from '../support/processes.ts';
 import { Random } from '../support/random.ts';
@@ -36,9 +34,7 @@ const TERMINATE =
 describe.skipIf(postgresBin === undefined)('PostgreSQL', () => {
   test('F03: kill -9 of a backend, and the end of all idle ones: nothing is lost, and the process stays', async () => {
     const random = new Random();
-    const scene = await newScene();
-    const { cluster, service } = scene;
-    const writers = newWriters(scene);
+    const { cluster, service, writers } = await loaded(newScene(), 0);
     for (let i = 0; i < KILLS; i++) {
       await writers.progress(100);
       const all = await backends(cluster);
@@ -61,87 +57,66 @@ describe.skipIf(postgresBin === undefined)('PostgreSQL', () => {
     expect(service.output()).not.toContain('unexpected failure');
   });
 
-  test(
-    'F04: all of PostgreSQL stops and goes on: every request is answered in time, /health says so, and all connections come back',
-    async () => {
-      const scene = await newScene();
-      const { cluster, service } = scene;
-      const writers = newWriters(scene);
-      await writers.progress(200);
-      const thaw = freeze(cluster);
-      const askedMs = performance.now();
-      expect(await healthOf(service)).toBe(503);
-      expect(performance.now() - askedMs).toBeLessThan(1_500 + SLACK_MS);
-      await lasting(FREEZE_S);
-      thaw();
-      await recovery(service);
-      await writers.finish(200);
-      expectOnlyUnavailable(writers);
-      expect(writers.failures.size).toBe(1);
-      expect(await healthOf(service)).toBe(200);
-      // Those that were given up are gone, and a full pool works again.
-      const isSmall = async () => (await backends(cluster)).length <= DATABASE_CONNECTIONS;
-      await until(isSmall, 'the end of the old backends');
-      const values = Array.from({ length: 5_000 }, (_, i) => `full ${i}`);
-      const answers = await Promise.all(
-        ['a', 'b', 'c', 'd'].map((name) =>
-          call(service, 'tokenize', { [name]: values.map((value) => `${name} ${value}`) }),
-        ),
-      );
-      expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
-      expect((await backends(cluster)).length).toBeGreaterThan(2);
-    },
-    timeoutFor(FREEZE_S),
-  );
+  test('F04: all of PostgreSQL stops and goes on: every request is answered in time, /health says so, and all connections come back', async () => {
+    const { cluster, service, tokenized, writers } = await loaded(newScene(), 200);
+    const thaw = freeze(cluster);
+    const askedMs = performance.now();
+    expect(await healthOf(service)).toBe(503);
+    expect(performance.now() - askedMs).toBeLessThan(1_500 + SLACK_MS);
+    await lasting(FREEZE_S);
+    thaw();
+    await recovery(service);
+    await writers.finish(200);
+    expectOnlyUnavailable(writers);
+    expect(writers.failures.size).toBe(1);
+    expect(await healthOf(service)).toBe(200);
+    // Those that were given up are gone, and a full pool works again.
+    const isSmall = async () => (await backends(cluster)).length <= DATABASE_CONNECTIONS;
+    await until(isSmall, 'the end of the old backends');
+    const values = Array.from({ length: 5_000 }, (_, i) => `full ${i}`);
+    const full = (name: string) => tokenized(values.map((value) => `${name} ${value}`));
+    await Promise.all(['a', 'b', 'c', 'd'].map(full));
+    expect((await backends(cluster)).length).toBeGreaterThan(2);
+  });
 
-  test(
-    'F14: the table is locked: what waits is bounded in the service and in PostgreSQL, more is refused at once, and all is well after',
-    async () => {
-      const scene = await newScene();
-      const { cluster, service } = scene;
-      const writers = newWriters(scene);
-      await writers.progress(100);
-      const unlock = await held(scene.place, 'lock table standin.records in access exclusive mode');
-      // 16 bodies of 10,000 values: the bound is 100,000 values under way.
-      const startedMs = performance.now();
-      const answers = await Promise.all(
-        Array.from({ length: 16 }, async (_, n) => {
-          const values = Array.from({ length: 10_000 }, (__, i) => `locked ${n} ${i}`);
-          const { status, body } = await call(service, 'tokenize', { values });
-          return { status, body, ms: performance.now() - startedMs };
-        }),
-      );
-      const refused = answers.filter(({ status }) => status === 503);
-      const waited = answers.filter(({ status }) => status === 500);
-      expect(refused.length).toBeGreaterThanOrEqual(6);
-      expect(refused.length + waited.length).toBe(16);
-      expect(Math.max(...answers.map(({ ms }) => ms))).toBeLessThan(ANSWER_BOUND_MS + SLACK_MS);
-      // Refused while the others still waited.
-      const firstAnswerMs = Math.min(...waited.map(({ ms }) => ms));
-      expect(Math.max(...refused.map(({ ms }) => ms))).toBeLessThan(firstAnswerMs);
-      let mostBackends = 0;
-      const overMs = startedMs + LOCK_S * 1_000;
-      while (performance.now() < overMs) {
-        mostBackends = Math.max(mostBackends, (await backends(cluster)).length);
-        await lasting(0.1);
-      }
-      await unlock();
-      await recovery(service, 2_000);
-      await writers.finish(100);
-      expect(writers.slowestMs).toBeLessThan(ANSWER_BOUND_MS + SLACK_MS);
-      // Statements that were given up may wait on in the server for the lock; its connections are few.
-      console.log(`${mostBackends} backends at most`);
-      expect(mostBackends).toBeLessThanOrEqual(MOST_BACKENDS);
-    },
-    timeoutFor(LOCK_S),
-  );
+  test('F14: the table is locked: what waits is bounded in the service and in PostgreSQL, more is refused at once, and all is well after', async () => {
+    const { cluster, place, service, writers } = await loaded(newScene(), 100);
+    const unlock = await held(place, 'lock table standin.records in access exclusive mode');
+    // 16 bodies of 10,000 values: the bound is 100,000 values under way.
+    const startedMs = performance.now();
+    const answers = await Promise.all(
+      Array.from({ length: 16 }, async (_, n) => {
+        const values = Array.from({ length: 10_000 }, (__, i) => `locked ${n} ${i}`);
+        const { status, body } = await call(service, 'tokenize', { values });
+        return { status, body, ms: performance.now() - startedMs };
+      }),
+    );
+    const refused = answers.filter(({ status }) => status === 503);
+    const waited = answers.filter(({ status }) => status === 500);
+    expect(refused.length).toBeGreaterThanOrEqual(6);
+    expect(refused.length + waited.length).toBe(16);
+    expect(Math.max(...answers.map(({ ms }) => ms))).toBeLessThan(ANSWER_BOUND_MS + SLACK_MS);
+    // Refused while the others still waited.
+    const firstAnswerMs = Math.min(...waited.map(({ ms }) => ms));
+    expect(Math.max(...refused.map(({ ms }) => ms))).toBeLessThan(firstAnswerMs);
+    let mostBackends = 0;
+    const overMs = startedMs + LOCK_S * 1_000;
+    while (performance.now() < overMs) {
+      mostBackends = Math.max(mostBackends, (await backends(cluster)).length);
+      await lasting(0.1);
+    }
+    await unlock();
+    await recovery(service, 2_000);
+    await writers.finish(100);
+    expect(writers.slowestMs).toBeLessThan(ANSWER_BOUND_MS + SLACK_MS);
+    // Statements that were given up may wait on in the server for the lock; its connections are few.
+    console.log(`${mostBackends} backends at most`);
+    expect(mostBackends).toBeLessThanOrEqual(MOST_BACKENDS);
+  });
 
   test('F15: others have all connections of the server: 500, and an answer soon after they are free', async () => {
-    const cluster = await newCluster({ max_connections: '25' });
-    const scene = await newScene({ cluster });
-    const { service } = scene;
-    const writers = newWriters(scene);
-    await writers.progress(100);
+    const cluster = await ownCluster({ max_connections: '25' });
+    const { service, writers } = await loaded(newScene({ cluster }), 100);
     const hogs: pg.Client[] = [];
     onTestFinished(async () => void (await Promise.allSettled(hogs.map((hog) => hog.end()))));
     const grab = async () => {
@@ -172,10 +147,7 @@ describe.skipIf(postgresBin === undefined)('PostgreSQL', () => {
   });
 
   test('F17: SIGTERM while PostgreSQL is stopped: the process ends by itself with 0', async () => {
-    const scene = await newScene();
-    const { cluster, service } = scene;
-    const writers = newWriters(scene);
-    await writers.progress(100);
+    const { cluster, place, service, writers } = await loaded(newScene(), 100);
     const thaw = freeze(cluster);
     const askedMs = performance.now();
     service.kill('SIGTERM');
@@ -183,6 +155,6 @@ describe.skipIf(postgresBin === undefined)('PostgreSQL', () => {
     expect(performance.now() - askedMs).toBeLessThan(15_000 + SLACK_MS);
     thaw();
     await writers.stop();
-    await writers.verify(await start(scene.place));
+    await writers.verify(await start(place));
   });
 });

@@ -9,14 +9,16 @@ import {
   healthOf,
   isLinux,
   lasting,
-  newWriters,
+  loaded,
+  nodesAt,
   recovery,
   SLACK_MS,
   start,
   times,
   UNAVAILABLE,
 } from '../support/fault.ts';
-import { call, type Place, runJson, type Service, until, usualPlace } from '../support/service.ts';
+import { ownPlace } from '../support/own.ts';
+import { call, type Place, until } from '../support/service.ts';
 
 const CONNECTS = times(1_000, 1_000);
 const NOFILE = 256;
@@ -28,29 +30,18 @@ const libfaketime = ['lib/x86_64-linux-gnu', 'lib/aarch64-linux-gnu', 'lib64']
   .map((folder) => `/usr/${folder}/faketime/libfaketimeMT.so.1`)
   .find((path) => existsSync(path));
 
-/** On the server where there is one: it starts at once. */
-async function newPlaceHere(): Promise<Place> {
-  const place = await usualPlace();
-  onTestFinished(place.remove);
-  return place;
-}
-
 async function begin(env?: (place: Place) => Record<string, string>) {
-  const place = await newPlaceHere();
-  const nodes = [await start(place, env?.(place))];
-  const [service] = nodes as [Service];
-  const writers = newWriters({ place, nodes, api_key: service.api_key });
-  await writers.progress(200);
-  return { place, nodes, service, writers };
+  const place = await ownPlace();
+  return loaded(nodesAt(place, 1, env?.(place)), 200);
 }
 
 describe.skipIf(libfaketime === undefined)('the clock of a node', () => {
   test('F13: steps by an hour and by ten years, both ways: nobody is locked out, nothing is lost, and only what has expired has', async () => {
-    const place = await newPlaceHere();
+    const place = await ownPlace();
     const clock = join(place.folder, 'clock');
     const setClock = (offset: string) => writeFileSync(clock, offset);
     setClock('+0');
-    const service = await start(place, {
+    const { service, json, tokenized } = await nodesAt(place, 1, {
       DETOKENIZE_LIMIT: '50',
       LD_PRELOAD: libfaketime!,
       FAKETIME_TIMESTAMP_FILE: clock,
@@ -58,9 +49,8 @@ describe.skipIf(libfaketime === undefined)('the clock of a node', () => {
       FAKETIME_DONT_FAKE_MONOTONIC: '1',
     });
     const { client_id: clientId, api_key: apiKey } = service;
-    const issue = ['api-key', 'issue', '--client', clientId, '--expires', '2d'];
-    const { api_key: shortKey } = await runJson(place, ...issue);
-    const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
+    const { api_key: shortKey } = await json(`api-key issue --client ${clientId} --expires 2d`);
+    const { token } = await tokenized({ token: 'Ann Lee' });
     const statusOf = async (key: string) => {
       const { status, body } = await call(service, 'detokenize', { token }, key);
       if (status === 200) expect(body.data.token).toBe('Ann Lee');

@@ -1,7 +1,8 @@
 import { readdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { healthOf, held, newScene, newVault, start } from '../support/fault.ts';
+import { healthOf, newScene, newVault, start } from '../support/fault.ts';
+import { held } from '../support/own.ts';
 import { freePort, postgresBin } from '../support/postgres.ts';
 import { childrenOf, isRunning } from '../support/processes.ts';
 import {

@@ -1,13 +1,12 @@
-import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { newKeyBytes } from '../../src/crypto/primitives.ts';
-import { held, newScene, start } from '../support/fault.ts';
-import { MixedLoad } from '../support/journal.ts';
+import { loaded, newScene, start } from '../support/fault.ts';
+import { held } from '../support/own.ts';
 import { postgresBin, query, run } from '../support/postgres.ts';
-import { type Place, runCli, runJson, spawnCli, until } from '../support/service.ts';
+import { type Place, runJson, spawnCli, until } from '../support/service.ts';
 import { detokenizeAll, sql, tokenizeAll } from '../support/vault.ts';
 
 const RECORDS = 60_000;
@@ -24,50 +23,44 @@ async function resealed(place: Place, keyVersion: number): Promise<number> {
   return (await sql(place, text, [keyVersion]))[0]!.n;
 }
 
-/** Ends it as kill -9 does, when so many more records are resealed. */
-async function killAfter(child: ChildProcess, place: Place, more: number): Promise<void> {
-  const goal = (await resealed(place, 2)) + more;
-  await until(async () => (await resealed(place, 2)) >= goal, `${goal} resealed records`);
-  child.kill('SIGKILL');
-  await once(child, 'exit');
-}
+const untilResealed = (place: Place, count: number) =>
+  until(async () => (await resealed(place, 2)) >= count, `${count} resealed records`);
 
 describe.skipIf(postgresBin === undefined)('while records are resealed', () => {
   test('C13: five kills -9 of it, under load: all records end with the new version, and after the old key is gone all restore', async () => {
-    const { place, service, values, tokens } = await newVault(RECORDS);
-    const load = new MixedLoad([service], service.api_key);
-    await load.progress(50);
-    await runJson(place, 'keyring', 'rotate');
+    const { place, json, service, values, tokens, writers } = await loaded(newVault(RECORDS), 50);
+    await json('keyring rotate');
     for (let i = 0; i < KILLS; i++) {
+      const goal = (await resealed(place, 2)) + RECORDS / 20;
       const child = spawnCli(['keyring', 'reseal', '--rate', '8000'], place);
-      await killAfter(child, place, RECORDS / 20);
+      await untilResealed(place, goal);
+      child.kill('SIGKILL');
+      await once(child, 'exit');
     }
     expect(await resealed(place, 1)).toBeGreaterThan(RECORDS / 3);
-    expect(await runJson(place, 'keyring', 'reseal')).toMatchObject({ bad: 0, is_complete: true });
-    await load.stop();
-    expect(load.failures).toEqual([]);
+    expect(await json('keyring reseal')).toMatchObject({ bad: 0, is_complete: true });
+    await writers.finish();
+    expect([[...writers.failures], writers.cuts]).toEqual([[], 0]);
     expect(await resealed(place, 1)).toBe(0);
     await sql(place, "update standin.keyring set created_at = created_at - interval '1 hour'");
-    await runJson(place, 'keyring', 'retire', '1');
+    await json('keyring retire 1');
     expect(await detokenizeAll(service, tokens)).toEqual(values);
-    expect(await runJson(place, 'verify')).toMatchObject({ bad: 0, next: null });
+    await writers.verify();
+    expect(await json('verify')).toMatchObject({ bad: 0, next: null });
   });
 
   test('F21: PostgreSQL stopped at once (pg_ctl -m immediate) five times: the same run goes on, and no record is lost', async () => {
-    const { cluster, place, service, values, tokens } = await newVault(RECORDS);
-    await runJson(place, 'keyring', 'rotate');
-    const running = runCli(['keyring', 'reseal', '--rate', '8000', '--json'], place);
+    const { cluster, place, json, service, values, tokens } = await newVault(RECORDS);
+    await json('keyring rotate');
+    const running = runJson(place, 'keyring', 'reseal', '--rate', '8000');
     for (let i = 1; i <= KILLS; i++) {
-      const goal = (i * RECORDS) / (KILLS + 2);
-      await until(async () => (await resealed(place, 2)) >= goal, `${goal} resealed records`);
+      await untilResealed(place, (i * RECORDS) / (KILLS + 2));
       run('pg_ctl', ['-D', cluster.dataDir, '-m', 'immediate', '-w', 'stop']);
       cluster.startAgain();
     }
-    const { code, stdout, stderr } = await running;
-    expect(code, stderr).toBe(0);
-    expect(JSON.parse(stdout)).toMatchObject({ bad: 0, is_complete: true });
+    expect(await running).toMatchObject({ bad: 0, is_complete: true });
     expect([await resealed(place, 1), await resealed(place, 2)]).toEqual([0, RECORDS]);
-    expect(await runJson(place, 'verify')).toMatchObject({ records: RECORDS, bad: 0 });
+    expect(await json('verify')).toMatchObject({ records: RECORDS, bad: 0 });
     expect(await detokenizeAll(service, tokens)).toEqual(values);
   });
 });
@@ -75,7 +68,7 @@ describe.skipIf(postgresBin === undefined)('while records are resealed', () => {
 test.skipIf(postgresBin === undefined)(
   'kill -9 of rewrap in the middle of it: all keys are wrapped by the old KEK, and the next run does it',
   async () => {
-    const { place, service, values, tokens } = await newVault(1_000);
+    const { place, json, service, values, tokens } = await newVault(1_000);
     const newKek = join(place.folder, 'new-kek');
     writeFileSync(newKek, newKeyBytes(), { mode: 0o600 });
     const keks = () => sql(place, 'select distinct kek_id from standin.keyring');
@@ -95,11 +88,8 @@ test.skipIf(postgresBin === undefined)(
     await release();
     await until(async () => (await waiting()).length === 0, 'the end of its connection');
     expect(await keks()).toEqual(before);
-    expect(await runJson(place, 'doctor')).not.toContainEqual(
-      expect.objectContaining({ status: 'problem' }),
-    );
-    const rewrapped = await runJson(place, 'keyring', 'rewrap', '--new-kek-file', newKek);
-    expect(rewrapped).toMatchObject({ keys: 4 });
+    expect(JSON.stringify(await json('doctor'))).not.toContain('"problem"');
+    expect(await json(`keyring rewrap --new-kek-file ${newKek}`)).toMatchObject({ keys: 4 });
     expect(await keks()).not.toEqual(before);
     place.env.KEK_FILE = newKek;
     expect(await detokenizeAll(await start(place), tokens, service.api_key)).toEqual(values);

@@ -2,18 +2,18 @@ import { describe, expect, test } from 'vitest';
 import { retireKey } from '../../src/vault/key-lifecycle.ts';
 import {
   backends,
-  held,
   isLinux,
   lasting,
+  loaded,
   newScene,
-  newWriters,
   type Scene,
   seconds,
   stopped,
 } from '../support/fault.ts';
+import { held } from '../support/own.ts';
 import { postgresBin } from '../support/postgres.ts';
-import { type Answer, call, type Place, runJson, type Service, until } from '../support/service.ts';
-import { detokenizeAll, openedVault, sql } from '../support/vault.ts';
+import { type Answer, call, type Service, until } from '../support/service.ts';
+import { detokenizeAll, openedVault } from '../support/vault.ts';
 
 /** `keyring retire` leaves a version alone for so long after a rotation. */
 const RETIRE_AFTER_S = 62;
@@ -22,23 +22,23 @@ const RETIRE_AFTER_S = 62;
  * The time that `retire` waits for. Short: only the keys get older, so that clocks have stood still
  * for whoever was stopped, as on a machine that was suspended.
  */
-async function letTimePass(place: Place, lengthS: number): Promise<void> {
+async function letTimePass({ sql }: Scene, lengthS: number): Promise<void> {
   if (lengthS > 0) return lasting(lengthS);
-  await sql(place, "update standin.keyring set created_at = created_at - interval '2 minutes'");
+  await sql("update standin.keyring set created_at = created_at - interval '2 minutes'");
 }
 
 /** Version 1 is destroyed, on a vault that has seen no other. */
-async function exchangeKey(place: Place, lengthS: number): Promise<void> {
-  await runJson(place, 'keyring', 'rotate');
-  await letTimePass(place, lengthS);
-  expect(await runJson(place, 'keyring', 'reseal')).toMatchObject({ bad: 0, is_complete: true });
-  expect(await runJson(place, 'keyring', 'retire', '1')).toEqual({ version: 1 });
+async function exchangeKey(scene: Scene, lengthS: number): Promise<void> {
+  await scene.json('keyring rotate');
+  await letTimePass(scene, lengthS);
+  expect(await scene.json('keyring reseal')).toMatchObject({ bad: 0, is_complete: true });
+  expect(await scene.json('keyring retire 1')).toEqual({ version: 1 });
 }
 
-async function expectAllWell(place: Place): Promise<void> {
+async function expectAllWell({ json, sql }: Scene): Promise<void> {
   const old = "select 1 from standin.records where key_version = 1 and sealed <> ''";
-  expect(await sql(place, old)).toEqual([]);
-  expect(await runJson(place, 'verify')).toMatchObject({ bad: 0, next: null });
+  expect(await sql(old)).toEqual([]);
+  expect(await json('verify')).toMatchObject({ bad: 0, next: null });
 }
 
 /** Backends with an insert, all or those that wait for a lock. */
@@ -77,24 +77,23 @@ describe.skipIf(postgresBin === undefined)(
       const resume = stopped(service.pid);
       await unlock();
       // No longer wait: the requests would be past their deadline.
-      await exchangeKey(place, 0);
+      await exchangeKey(scene, 0);
       resume();
       const answers = await Promise.all(calls);
-      await expectAllWell(place);
+      await expectAllWell(scene);
       expect(await expectKept(scene, values, answers)).toBeGreaterThan(0);
-      await expectAllWell(place);
+      await expectAllWell(scene);
     });
 
     test('F30, F32: under load: no acknowledged token is lost', async () => {
       const scene = await newScene({ nodes: 2 });
       const [first, second] = scene.nodes as [Service, Service];
-      const writers = newWriters({ ...scene, nodes: [first] }, {});
-      await writers.progress(300);
+      const { writers } = await loaded({ ...scene, nodes: [first] }, 300, Infinity);
       const resume = stopped(first.pid);
-      await exchangeKey(scene.place, seconds(0, RETIRE_AFTER_S));
+      await exchangeKey(scene, seconds(0, RETIRE_AFTER_S));
       resume();
       await writers.finish(300, second);
-      await expectAllWell(scene.place);
+      await expectAllWell(scene);
     });
   },
 );
@@ -104,38 +103,38 @@ describe.skipIf(postgresBin === undefined || !isLinux)(
   () => {
     test('F31: with an insert in its socket: it writes no record of the retired version', async () => {
       const scene = await newScene();
-      const { cluster, place, service } = scene;
+      const { cluster, service } = scene;
       await call(service, 'tokenize', { value: 'a connection' });
       const pids = await inserting(scene);
       expect(pids).toHaveLength(1);
       const resume = stopped(...pids);
       const answer = await call(service, 'tokenize', { value: 'late' });
       expect(answer.status).toBe(500);
-      await exchangeKey(place, 0);
+      await exchangeKey(scene, 0);
       resume();
       // It executes what is in its socket, and finds nobody to answer.
       const left = () => backends(cluster, `pid = ${pids[0]}`);
       await until(async () => (await left()).length === 0, 'the end of it');
-      await expectAllWell(place);
+      await expectAllWell(scene);
       expect(await expectKept(scene, ['late'], [answer])).toBe(0);
-      await expectAllWell(place);
+      await expectAllWell(scene);
     });
 
     test('F31: with the lock of an insert: retire waits, says for whom, and what comes late is refused', async () => {
       const scene = await newScene();
-      const { place, service } = scene;
+      const { place, service, json } = scene;
       const unlock = await held(place, LOCK);
       const calling = call(service, 'tokenize', { value: 'late' });
       await until(async () => (await waiting(scene)).length > 0, 'an insert that waits');
       const pids = await waiting(scene);
       const resume = stopped(...pids);
       await unlock();
-      await runJson(place, 'keyring', 'rotate');
+      await json('keyring rotate');
       const { keys } = openedVault(place);
       await expect(retireKey(keys, 1, 0, 500)).rejects.toThrow(
         new RegExp(`may still write records with it \\(backends: ${pids.join(', ')}\\)`),
       );
-      const status = await runJson(place, 'keyring', 'status');
+      const status = await json('keyring status');
       expect(status.find((key: any) => key.purpose === 'dek' && key.version === 1)).toMatchObject({
         is_primary: false,
         closed_at: expect.stringMatching(/Z$/),
@@ -143,9 +142,9 @@ describe.skipIf(postgresBin === undefined || !isLinux)(
       resume();
       const answer = await calling;
       await retireKey(keys, 1, 0);
-      await expectAllWell(place);
+      await expectAllWell(scene);
       await expectKept(scene, ['late'], [answer]);
-      await expectAllWell(place);
+      await expectAllWell(scene);
     });
   },
 );

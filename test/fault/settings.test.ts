@@ -1,5 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { healthOf, newCluster, newVault, start } from '../support/fault.ts';
+import { healthOf, newVault, start } from '../support/fault.ts';
+import { ownCluster } from '../support/own.ts';
 import { PgBouncer, pgbouncerProgram } from '../support/pgbouncer.ts';
 import { plant, sprung, unswayed } from '../support/planted.ts';
 import { type PostgresCluster, postgresBin, query } from '../support/postgres.ts';
@@ -49,7 +50,7 @@ describe.skipIf(postgresBin === undefined)('F34: what others set and plant', () 
 
   /** A vault whose user has been the planter's victim since before the first start. */
   async function begin(bounced: Record<string, string> | undefined): Promise<void> {
-    cluster = await newCluster();
+    cluster = await ownCluster();
     place = await newVault(cluster);
     direct = place.env.DATABASE_URL!;
     await plant(direct);

@@ -1,42 +1,26 @@
 import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
-import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { newWriters } from '../support/fault.ts';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { loaded, start } from '../support/fault.ts';
 import { loop } from '../support/loop.ts';
+import { ownPlace } from '../support/own.ts';
 import { freePort } from '../support/processes.ts';
 import { newerNode } from '../support/program.ts';
-import {
-  call,
-  type Place,
-  runCli,
-  type Service,
-  startService,
-  until,
-  usualPlace,
-} from '../support/service.ts';
+import { call, type Place, runCli, type Service, until } from '../support/service.ts';
 
 let place: Place;
 let PORT: string;
 beforeEach(async () => {
-  place = await usualPlace();
+  place = await ownPlace();
   PORT = String(await freePort());
 });
-afterEach(() => place.remove());
 
 /** A node on the port of the test. Only the first one on a place knows its API key. */
-async function startNode(env: Record<string, string> = {}): Promise<Service> {
-  const settings = { PORT, REUSE_PORT: 'true', DRAIN_DELAY_MS: '0', ...env };
-  const node = await startService(place, settings, newerNode);
-  onTestFinished(async () => {
-    // It would wait for the idle connections of the test.
-    node.kill('SIGKILL');
-    await node.exit;
-  });
-  return node;
-}
+const startNode = (env: Record<string, string> = {}): Promise<Service> =>
+  start(place, { PORT, REUSE_PORT: 'true', DRAIN_DELAY_MS: '0', ...env }, newerNode);
 
-const writersOn = ([first]: readonly Service[]) =>
-  newWriters({ place, nodes: [first!], api_key: first!.api_key }, {});
+const loadOn = async ([first]: readonly Service[], count: number) =>
+  (await loaded({ place, nodes: [first!], api_key: first!.api_key }, count, Infinity)).writers;
 
 /** Whether Linux hands connections that wait at a socket that closes to another one of its port. */
 function migrates(): boolean {
@@ -65,7 +49,7 @@ const requestsOf = (node: Service) => node.output().split('"duration_ms"').lengt
 describe.skipIf(newerNode === undefined)('two nodes on one port', () => {
   test('both answer, and each in turn is restarted under load without a failed request', async () => {
     const nodes = [await startNode(), await startNode()];
-    const writers = writersOn(nodes);
+    const writers = await loadOn(nodes, 0);
     const outcomes: string[] = [];
     const strangers = loop(
       async () => outcomes.push(await statusOnNewConnection()),
@@ -96,8 +80,7 @@ describe.skipIf(newerNode === undefined)('two nodes on one port', () => {
 
   test('one that is killed leaves its port to the other, and no token is lost', async () => {
     const nodes = [await startNode(), await startNode()];
-    const writers = writersOn(nodes);
-    await writers.progress(200);
+    const writers = await loadOn(nodes, 200);
     nodes[1]!.kill('SIGKILL');
     await nodes[1]!.exit;
     await writers.finish(200);
@@ -119,8 +102,7 @@ describe.skipIf(newerNode === undefined)('two nodes on one port', () => {
   test('one whose OPS_PORT is taken ends before it joins, and cuts no caller', async () => {
     const OPS_PORT = String(await freePort());
     const nodes = [await startNode({ OPS_PORT })];
-    const writers = writersOn(nodes);
-    await writers.progress(50);
+    const writers = await loadOn(nodes, 50);
     await expect(startNode({ OPS_PORT })).rejects.toThrow(
       `Cannot listen on 127.0.0.1:${OPS_PORT} (EADDRINUSE). Stop the program on that port, or set OPS_PORT to another port.`,
     );

@@ -1,8 +1,6 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { postgresBin } from '../support/postgres.ts';
-import { call, createClient, type Place, runCli, type Service, until } from '../support/service.ts';
+import { call, createClient, runCli, type Service, until } from '../support/service.ts';
 import { ENDS, end, failOver, newPair, waiting } from '../support/standby.ts';
 import { detokenizeAll } from '../support/vault.ts';
 
@@ -29,11 +27,6 @@ async function expectUnknown(node: Service, tokens: readonly string[], apiKey: s
     expect((await call(node, 'detokenize', { token }, apiKey)).status).toBe(400);
 }
 
-async function expectVerified(place: Place): Promise<void> {
-  const { code, stderr } = await runCli(['verify'], place);
-  expect(code, stderr).toBe(0);
-}
-
 const ten = (name: string) => Array.from({ length: 10 }, (_, i) => `${name} ${i}`);
 
 describe.skipIf(postgresBin === undefined)('F29: the standby is cut off, the primary lives', () => {
@@ -47,7 +40,7 @@ describe.skipIf(postgresBin === undefined)('F29: the standby is cut off, the pri
     const recent = await tokenizeEach(one, ten('recent'), apiKey);
     const leased = await tokenizeEach(other, ten('leased'), leasedKey);
     expect(kept.length + recent.length + leased.length).toBe(30);
-    expect((await runCli(['forget', '--yes', ...tokensOf(recent)], place)).code).toBe(0);
+    await pair.ok(['forget', '--yes', ...tokensOf(recent)]);
 
     proxy.silence();
     const acknowledged: unknown[] = [];
@@ -80,35 +73,7 @@ describe.skipIf(postgresBin === undefined)('F29: the standby is cut off, the pri
       expect(sentAgain).toHaveLength(20);
       await expectRestored(other, sentAgain, apiKey);
     }
-    await expectVerified(place);
-  });
-
-  test('a forget that the standby does not have fails, also when it is sent again; an acknowledged one is not undone', async () => {
-    const pair = await newPair();
-    const { proxy, place, nodes, api_key: apiKey } = pair;
-    const pairs = await tokenizeEach(nodes[0]!, ten('to forget'), apiKey);
-    const [first, ...others] = tokensOf(pairs);
-    const forget = (...args: string[]) => runCli(['forget', '--yes', ...args], place);
-    expect((await forget(first!)).code).toBe(0);
-
-    proxy.silence();
-    const forgetting = forget(...others);
-    const isWaiting = async () => (await waiting(pair)).length > 0;
-    await until(isWaiting, 'a removal that waits');
-    // It finds them forgotten already when it tries again.
-    await end(pair, await waiting(pair));
-    await until(isWaiting, 'the same again');
-    const file = join(place.folder, 'values.txt');
-    writeFileSync(file, pairs.map(({ value }) => value).join('\n'));
-    const again = [forgetting, forget(...others), forget('--values', file)];
-    for (const { code, stderr } of await Promise.all(again))
-      expect([code, stderr]).toEqual([1, expect.stringContaining('database unavailable')]);
-
-    await failOver(pair);
-    await expectUnknown(nodes[0]!, [first!], apiKey);
-    expect((await forget('--values', file)).code).toBe(0);
-    await expectUnknown(nodes[1]!, others, apiKey);
-    await expectVerified(place);
+    await pair.ok('verify');
   });
 
   test('a key that the standby does not have seals nothing: after the failover its version is another key', async () => {
@@ -120,20 +85,19 @@ describe.skipIf(postgresBin === undefined)('F29: the standby is cut off, the pri
     await until(async () => (await waiting(pair)).length > 0, 'a rotation that waits');
     await end(pair, await waiting(pair), 'pg_cancel_backend');
     expect((await rotating).code).toBe(1);
-    expect(
-      await pair.on(primary, "select 1 from standin.keyring where purpose = 'dek'"),
-    ).toHaveLength(2);
+    const deks = "select 1 from standin.keyring where purpose = 'dek'";
+    expect(await pair.on(primary, deks)).toHaveLength(2);
     for (const node of nodes)
       await until(() => node.output().includes('the keyring cannot be renewed'), 'a look');
 
     // One node sleeps through the failover and the rotation that is made again.
     one.kill('SIGSTOP');
     await failOver(pair, [other]);
-    expect((await runCli(['keyring', 'rotate'], place)).code).toBe(0);
+    await pair.ok('keyring rotate');
     const calls = tokenizeEach(one, ten('late'), apiKey);
     one.kill('SIGCONT');
     await expectRestored(other, await calls, apiKey);
     expect(await tokenizeEach(one, ten('after'), apiKey)).toHaveLength(10);
-    await expectVerified(place);
+    await pair.ok('verify');
   });
 });

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { backends, healthOf, newScene, SLACK_MS } from '../support/fault.ts';
 import { freePort, postgresBin } from '../support/postgres.ts';
-import { call, runCli, type Service, scrape, until } from '../support/service.ts';
+import { call, type Service, until } from '../support/service.ts';
+import { metric } from '../support/vault.ts';
 
 /** Noticed within so long of the change. */
 const NOTICED_MS = 5_000;
@@ -17,8 +18,7 @@ const CHANGES: readonly [name: string, ...more: string[]][] = [
 describe.skipIf(postgresBin === undefined)('F36: a running server made unsafe', () => {
   async function begin(env: Record<string, string> = {}) {
     const scene = await newScene({ env: { OPS_PORT: String(await freePort()), ...env } });
-    const { token } = (await call(scene.service, 'tokenize', { token: 'Ann Lee' })).body.data;
-    return { ...scene, token };
+    return { ...scene, sent: await scene.tokenized({ token: 'Ann Lee' }) };
   }
 
   let n = 0;
@@ -26,13 +26,13 @@ describe.skipIf(postgresBin === undefined)('F36: a running server made unsafe', 
     const { status, body } = await call(service, 'tokenize', { a: `value ${n++}` });
     return body.message ?? status;
   };
-  const isSafe = async (service: Service) =>
-    (await scrape(service.opsUrl!, 'standin_postgres_safe'))[''];
+  const isSafe = (service: Service) => metric(service, 'standin_postgres_safe');
+  type Begun = Awaited<ReturnType<typeof begin>>;
 
-  async function expectRefusals(service: Service, token: string, name: string): Promise<void> {
+  async function expectRefusals({ service, sent, restored }: Begun, name: string): Promise<void> {
     const refused = async () => (await tokenize(service)) === 'database unsafe';
     await until(refused, `tokenize to refuse for ${name}`, NOTICED_MS + SLACK_MS);
-    expect((await call(service, 'detokenize', { token })).body.data.token).toBe('Ann Lee');
+    expect(await restored(sent)).toEqual({ token: 'Ann Lee' });
     expect(await healthOf(service)).toBe(200);
     expect(await isSafe(service)).toBe(0);
     expect(service.output()).toContain(`"settings":["${name}"],"msg":"PostgreSQL can lose tokens"`);
@@ -53,11 +53,13 @@ describe.skipIf(postgresBin === undefined)('F36: a running server made unsafe', 
     '%s: tokenize refuses within 5 s, detokenize goes on, and all goes on when it is undone',
     async (name, ...more) => {
       const settings = [name, ...more];
-      const { cluster, place, service, token } = await begin();
+      const scene = await begin();
+      const { cluster, service } = scene;
       for (const setting of settings) await cluster.alterSystem(`set ${setting}`);
-      await expectRefusals(service, token, name);
-      const doctor = await runCli(['doctor'], place);
-      expect(doctor.stdout).toContain(`PostgreSQL runs with ${name}: a crash can lose`);
+      await expectRefusals(scene, name);
+      expect((await scene.run('doctor')).stdout).toContain(
+        `PostgreSQL runs with ${name}: a crash can lose`,
+      );
       for (const setting of settings.toReversed())
         await cluster.alterSystem(`reset ${setting.split('=')[0]}`);
       await expectWorkAgain(service);
@@ -67,15 +69,16 @@ describe.skipIf(postgresBin === undefined)('F36: a running server made unsafe', 
   test.each(['role postgres', 'database'])(
     'synchronous_commit=off of the %s: noticed before a session has it, and no session that has it is used after',
     async (whose) => {
-      const { cluster, place, service, token } = await begin();
+      const scene = await begin();
+      const { cluster, place, service, sent } = scene;
       const database = new URL(place.env.DATABASE_URL!).pathname.slice(1);
       const target = whose === 'database' ? `database ${database}` : whose;
       await cluster.administer(`alter ${target} set synchronous_commit = off`);
-      await expectRefusals(service, token, 'synchronous_commit=off');
+      await expectRefusals(scene, 'synchronous_commit=off');
       await cluster.administer(
         `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${database}'`,
       );
-      await until(async () => (await call(service, 'detokenize', { token })).status === 200, 'it');
+      await until(async () => (await call(service, 'detokenize', sent)).status === 200, 'it');
       const old = await backends(cluster);
       await cluster.administer(`alter ${target} reset synchronous_commit`);
       await expectWorkAgain(service);

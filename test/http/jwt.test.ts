@@ -163,7 +163,7 @@ test('the issuer rotates its key, and then goes away: known keys serve', async (
   issuer.stop();
   expect(await doctor()).toMatch(/^PROBLEM +jwt issuer: .*ECONNREFUSED\)\. Check JWT_ISSUER/m);
   expect(await statusOf(await issuer.jwt())).toBe(200);
-  await issuer.comeBack();
+  await issuer.open();
 });
 
 test('a node that starts without its issuer serves API keys, and JWTs when the issuer is there', async () => {
@@ -174,7 +174,7 @@ test('a node that starts without its issuer serves API keys, and JWTs when the i
   const { status, body } = await call(late, 'tokenize', {}, await issuer.jwt());
   expect([status, body.message]).toEqual([500, 'keys of JWT_ISSUER unavailable']);
   expect(late.output()).toContain('the keys of JWT_ISSUER cannot be fetched');
-  await issuer.comeBack();
+  await issuer.open();
   await becomes(await issuer.jwt(), 200, late);
 });
 

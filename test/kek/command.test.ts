@@ -2,13 +2,14 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { kekCommand } from '../../src/kek/command.ts';
-import { folderOfEachTest, KEK, problemOf } from '../support/kek.ts';
+import { folderOfEachTest } from '../support/folder.ts';
+import { KEK, problemOf } from '../support/kek.ts';
 import { actsOn, ownPlace } from '../support/own.ts';
 import { childrenOf, freePort, isRunning } from '../support/processes.ts';
 import { newBlankPlace, runCli, startService, until } from '../support/service.ts';
 
 const HEX = KEK.toString('hex');
-const inFolder = folderOfEachTest();
+const inFolder = folderOfEachTest('kek');
 
 const problemWith = (command: string, timeoutMs?: number) =>
   problemOf(kekCommand(command, undefined, timeoutMs));

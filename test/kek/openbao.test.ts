@@ -47,7 +47,7 @@ describe.skipIf(openbao === undefined)('a real OpenBao', () => {
   }
 
   test('and the stand-in of the other tests fail with the same words', async () => {
-    const standIn = await new TransitStandIn().listen();
+    const standIn = await new TransitStandIn().open();
     const root = (url: string) => ({ VAULT_TOKEN: url === bao.url ? 'root' : standIn.token });
     const failures = [
       (_: string) => ({ VAULT_TOKEN: 'wrong' }),

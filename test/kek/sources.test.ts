@@ -92,7 +92,7 @@ describe.skipIf(!hasOpenssl).each(SOURCES)('$name', (source) => {
   const problemWith = (changes: Changes = {}, timeouts = PATIENT) =>
     problemOf(fixture.sourceOf({ ...service.environmentHere, ...changes }, timeouts));
   beforeEach(async () => {
-    service = await new StandIn(fixture.pem).listen();
+    service = await new StandIn(fixture.pem).open();
     writeFileSync(fixture.file, service.encrypt(KEK));
   });
   afterEach(() => service.stop());

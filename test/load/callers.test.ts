@@ -5,14 +5,22 @@ import {
   descriptorsOf,
   forSeconds,
   LOAD_SECONDS,
-  leastPlace,
   residentBytes,
   startLeast,
 } from '../support/callers.ts';
-import { isLinux, lasting, newCluster, start } from '../support/fault.ts';
+import { isLinux, lasting, start } from '../support/fault.ts';
 import { loop } from '../support/loop.ts';
+import { endsWithTest, ownCluster } from '../support/own.ts';
 import { freePort, postgresBin } from '../support/postgres.ts';
-import { call, createClient, kinds, type Service, scrape, until } from '../support/service.ts';
+import {
+  call,
+  createClient,
+  kinds,
+  leastPrivilegePlace,
+  type Service,
+  scrape,
+  until,
+} from '../support/service.ts';
 import { sql } from '../support/vault.ts';
 
 const MIB = 1_048_576;
@@ -120,8 +128,11 @@ test.skipIf(postgresBin === undefined)(
   'L12: one value that all want is one row and one token, and nobody waits for a lock',
   async () => {
     // A wait of a second is logged, which no statement of one row takes.
-    const cluster = await newCluster({ log_lock_waits: 'on', deadlock_timeout: '1s' });
-    const first = await startLeast({}, await leastPlace(cluster.url('postgres')));
+    const cluster = await ownCluster({ log_lock_waits: 'on', deadlock_timeout: '1s' });
+    const first = await startLeast(
+      {},
+      await endsWithTest(leastPrivilegePlace(cluster.url('postgres'))),
+    );
     const nodes = [first, await start(first.place)];
     const callers = nodes.map((node) => new Callers(node, 32));
     const tokens = new Set<string>();

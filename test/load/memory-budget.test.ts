@@ -7,16 +7,17 @@ import { expect, onTestFinished, test } from 'vitest';
 import {
   Callers,
   descriptorsOf,
-  leastPlace,
   type MemoryGroup,
   makeMemoryGroup,
   residentBytes,
   startLeast,
 } from '../support/callers.ts';
-import { ANSWER_BOUND_MS, isLinux, SLACK_MS } from '../support/fault.ts';
+import { ANSWER_BOUND_MS, headOf, isLinux, SLACK_MS } from '../support/fault.ts';
 import { loop } from '../support/loop.ts';
+import { endsWithTest } from '../support/own.ts';
 import { freePort } from '../support/processes.ts';
-import { kinds, type Service, scrape, until } from '../support/service.ts';
+import { kinds, leastPrivilegePlace, type Service, until } from '../support/service.ts';
+import { metric } from '../support/vault.ts';
 
 const MIB = 1_048_576;
 const LIMIT_BYTES = 512 * MIB;
@@ -48,21 +49,13 @@ function newGroup(): MemoryGroup | undefined {
 async function startLimited(limited: Record<string, string> = {}, group?: MemoryGroup) {
   const OPS_PORT = String(await freePort());
   const env = group === undefined ? limited : {};
-  const place = await leastPlace();
+  const place = await endsWithTest(leastPrivilegePlace());
   // What this process takes meanwhile counts in the group, too: no longer than it must.
   group?.take(process.pid);
   const service = await startLeast({ OPS_PORT, LOG_LEVEL: 'info', ...env }, place);
   group?.give(process.pid);
   return service;
 }
-
-/** The most that the process had in memory since it started. */
-function peakBytes(pid: number): number {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-  return 1_024 * Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)![1]);
-}
-
-const metric = async ({ opsUrl }: Service, name: string) => (await scrape(opsUrl!, name))['']!;
 
 /** Whether this machine allows control groups. */
 const makesGroups = (() => {
@@ -93,22 +86,12 @@ function open(service: Service): Socket {
   return socket;
 }
 
-function head({ api_key: apiKey }: Service, operation: string, length: number): string {
-  return `POST /api/v1/${operation} HTTP/1.1\r
-Host: a\r
-Authorization: Bearer ${apiKey}\r
-Content-Type: application/json\r
-Content-Length: ${length}\r
-\r
-`;
-}
-
 /** Sends requests whose answers nobody reads; each is begun or refused when it resolves. */
 async function leaveUnread(service: Service, body: string): Promise<Socket[]> {
   const sockets = Array.from({ length: AT_ONCE }, () => open(service));
   await Promise.all(
     sockets.map(async (socket) => {
-      socket.write(head(service, 'detokenize', body.length) + body);
+      socket.write(headOf(service, 'detokenize', body.length) + body);
       await Promise.race([once(socket, 'readable'), once(socket, 'close')]);
     }),
   );
@@ -200,7 +183,7 @@ test.skipIf(!isLinux || !kinds().includes('server'))(
     const { statuses, slowestMs } = await probed();
     expect(statuses).toEqual([200]);
     expect(slowestMs).toBeLessThan(ANSWER_BOUND_MS + SLACK_MS);
-    expect(peakBytes(service.pid)).toBeLessThan(LIMIT_BYTES);
+    expect(residentBytes(service.pid, 'VmHWM')).toBeLessThan(LIMIT_BYTES);
     if (group !== undefined) expect(group.kills()).toBe(0);
     await nothingHeld(service);
   },
@@ -218,13 +201,13 @@ test.skipIf(!isLinux)(
     const body = Buffer.alloc(MIB - 1, 'x');
     const sockets = Array.from({ length: 600 }, () => open(service));
     for (const socket of sockets) {
-      socket.write(head(service, 'tokenize', MIB));
+      socket.write(headOf(service, 'tokenize', MIB));
       socket.write(body);
     }
     await caller.progress(300);
     expect(await caller.stop()).toEqual([200]);
     expect((await probed()).statuses).toEqual([200]);
-    expect(peakBytes(service.pid) - beforeBytes).toBeLessThan(300 * MIB);
+    expect(residentBytes(service.pid, 'VmHWM') - beforeBytes).toBeLessThan(300 * MIB);
     for (const socket of sockets) socket.destroy();
     await nothingHeld(service);
   },

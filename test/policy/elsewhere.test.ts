@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ask, stateOf } from '../support/ops.ts';
-import { type DataAnswer, governed } from '../support/policy.ts';
+import { governed } from '../support/policy.ts';
 import { runCli, scrape, until } from '../support/service.ts';
 
 const FIELDS = 'version: 1\nfields:\n  customer.email: email\n  cards[*].number: digits\n';
@@ -15,7 +15,7 @@ const OPERATIONS = ['tokenize', 'detokenize', 'lookup'] as const;
 
 const at = governed(undefined);
 const { send, apply } = at;
-const strings = ({ headers }: DataAnswer) => headers.get('standin-strings');
+const strings = ({ headers }: { headers: Headers }) => headers.get('standin-strings');
 const json = async (path: string) => JSON.parse((await ask(at.service.opsUrl + path)).text);
 const clientId = async () =>
   (await stateOf(at.service.opsUrl)).clients!.shown.find(({ name }) => name === 'app')!.client_id;

@@ -2,7 +2,8 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { actsOn } from '../support/own.ts';
 import { drawn, pairsFile } from '../support/pairs.ts';
-import { call, createClient, kinds, makeRole, runJson, servedVault } from '../support/service.ts';
+import { servedVault } from '../support/served.ts';
+import { call, createClient, kinds, makeRole, runJson } from '../support/service.ts';
 import { detokenizeAll, openedVault, tokenizeAll } from '../support/vault.ts';
 
 const NEW = { imported: 1, rejected: 0, detokenize_only: 0 };

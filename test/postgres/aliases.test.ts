@@ -9,7 +9,8 @@ import { ADMIN_SETTING, admin } from '../support/admin.ts';
 import { startWithOps } from '../support/ops.ts';
 import { actsOn, ownPool } from '../support/own.ts';
 import { drawn, pairsFile } from '../support/pairs.ts';
-import { call, createClient, kinds, servedVault } from '../support/service.ts';
+import { servedVault } from '../support/served.ts';
+import { call, createClient, kinds } from '../support/service.ts';
 import { openedVault } from '../support/vault.ts';
 
 describe.each(kinds())('aliases on the %s database', (kind) => {

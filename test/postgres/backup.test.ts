@@ -63,7 +63,7 @@ async function writeAround(
   const serverUrl = cluster.url('postgres');
   const { place, service, tokenized } = await ownVault({ kind: 'server', serverUrl });
   const { api_key: apiKey } = service;
-  const writers = new JournalledWriters(place, () => service, apiKey);
+  const writers = new JournalledWriters({ place, nodes: [service], api_key: apiKey });
   await writers.progress(2_000);
   const before = writers.all();
   await backUp(place);
@@ -169,7 +169,7 @@ test('the embedded database: a copy of DATA_DIR of a stopped service has every t
   const [copy] = commands('The embedded database');
   const { place, service: first } = await ownVault({ kind: 'embedded' });
   const { api_key: apiKey } = first;
-  const writers = new JournalledWriters(place, () => first, apiKey);
+  const writers = new JournalledWriters({ place, nodes: [first], api_key: apiKey });
   await writers.progress(500);
   await writers.stop();
   await first.stop();

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { distribute, migrate, readMigrations } from '../../src/store/schema.ts';
 import { retireKey, rotateKey } from '../../src/vault/key-lifecycle.ts';
-import { CitusCluster, citusIsInstalled, joinCitus } from '../support/citus.ts';
+import { type CitusCluster, citusIsInstalled, joinCitus, startCitus } from '../support/citus.ts';
 import { JournalledWriters } from '../support/journal.ts';
 import { ask, loseStandby, ownPool, ownService, ownVault } from '../support/own.ts';
 import { expectThereAndBack } from '../support/pairs.ts';
@@ -28,7 +28,7 @@ const numbered = (name: string, count: number) =>
 describe.skipIf(!citusIsInstalled)('the vault on Citus', () => {
   let cluster: CitusCluster;
   beforeAll(async () => {
-    cluster = await CitusCluster.start();
+    cluster = await startCitus();
     return () => cluster.stop();
   });
 
@@ -120,9 +120,10 @@ describe.skipIf(!citusIsInstalled)('the vault on Citus', () => {
   });
 
   test('a vault that gets Citus while it is written to: nothing is lost, and nothing is left where it was', async () => {
-    const { place, service, json, spread, expectDistributed } = await newVault(1, plainUrl());
+    const vault = await newVault(1, plainUrl());
+    const { place, service, json, spread, expectDistributed } = vault;
     expect(service.output()).not.toContain('distributed');
-    const writers = new JournalledWriters(place, () => service, service.api_key);
+    const writers = new JournalledWriters({ ...vault, api_key: service.api_key });
     await writers.progress(500);
     await joinCitus(cluster.serverUrl, place.env.DATABASE_URL!);
     await writers.progress(100);

@@ -78,8 +78,7 @@ describe.skipIf(postgresBin === undefined || pgbouncerProgram === undefined)(
     test('PgBouncer killed five times while writing: no acknowledged token is lost, and the services stay', async () => {
       const { bouncer, place, nodes, service } = await bounced(2);
       const { api_key: apiKey } = service;
-      let turn = 0;
-      const writers = new JournalledWriters(place, () => nodes[turn++ % 2]!, apiKey);
+      const writers = new JournalledWriters({ place, nodes, api_key: apiKey });
       for (let i = 0; i < 5; i++) {
         await writers.progress(300);
         await bouncer.kill();
@@ -93,8 +92,8 @@ describe.skipIf(postgresBin === undefined || pgbouncerProgram === undefined)(
 
     test('server connections that are replaced and reset all the time: no request fails that has time left', async () => {
       const settings = { server_reset_query_always: 1, server_lifetime: 1 };
-      const { bouncer, place, service } = await bounced(1, settings);
-      const writers = new JournalledWriters(place, () => service, service.api_key);
+      const { bouncer, place, nodes, service } = await bounced(1, settings);
+      const writers = new JournalledWriters({ place, nodes, api_key: service.api_key });
       const backends = "select pid from pg_stat_activity where application_name = 'standin'";
       const seen = new Set<number>();
       while (seen.size < 20) {

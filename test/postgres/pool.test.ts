@@ -6,7 +6,7 @@ import { OldPrimary } from '../../src/store/database-error.ts';
 import { Pool } from '../../src/store/pool.ts';
 import { PrimaryFinder, Timeline } from '../../src/store/primary.ts';
 import { serverFacts } from '../../src/store/server.ts';
-import { ownCluster, setOn } from '../support/own.ts';
+import { ownCluster } from '../support/own.ts';
 import { PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import { until } from '../support/service.ts';
 import { soon } from '../support/vault.ts';
@@ -134,7 +134,7 @@ describe.skipIf(postgresBin === undefined)('a pool of connections', () => {
   describe('while commits wait for a standby that does not exist', () => {
     async function waitFor(standby: string): Promise<void> {
       const name = 'synchronous_standby_names';
-      await setOn(cluster, name, standby);
+      await cluster.alterSystem(`set ${name} = '${standby}'`);
       const inForce = async () => (await admin(`show ${name}`))[0]![name] === standby;
       await until(inForce, 'the setting');
       // The checkpointer notifies all sessions.

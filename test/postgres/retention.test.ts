@@ -8,12 +8,12 @@ import { forgetTokens, removeExpired } from '../../src/store/removal.ts';
 import { Detokenizer } from '../../src/tokens/detokenizer.ts';
 import { Tokenizer } from '../../src/tokens/tokenizer.ts';
 import type { SealedRecord, Token, Value } from '../../src/types.ts';
-import { CitusCluster, citusIsInstalled } from '../support/citus.ts';
+import { type CitusCluster, citusIsInstalled, startCitus } from '../support/citus.ts';
 import { testKeyring, testLeasedKeyring } from '../support/keys.ts';
 import { blockVault } from '../support/own.ts';
 import { freePort } from '../support/processes.ts';
 import { Random } from '../support/random.ts';
-import { runRetention } from '../support/retention-run.ts';
+import { RetentionRun } from '../support/retention-run.ts';
 import { kinds, until } from '../support/service.ts';
 import { randomRecord, soon } from '../support/vault.ts';
 
@@ -26,7 +26,7 @@ describe.each(KINDS)('records that end, on %s', (kind) => {
   const keyring = testKeyring();
   let cluster: CitusCluster | undefined;
   beforeAll(async () => {
-    if (kind === 'citus') cluster = await CitusCluster.start();
+    if (kind === 'citus') cluster = await startCitus();
     return () => cluster?.stop();
   });
   const at =
@@ -323,8 +323,8 @@ describe.each(KINDS)('records that end, on %s', (kind) => {
 
   test('random order: what was promised is known, what was forgotten is not, and no token changes its value', async () => {
     const random = new Random();
-    const steps = kind === 'server' ? 800 : 250;
-    const run = await runRetention(random, newStore, at.pool, steps);
+    const run = new RetentionRun(random, newStore, at.pool);
+    await run.run(8, kind === 'server' ? 800 : 250);
     expect(run.problems, `SEED=${random.seed}`).toEqual([]);
     expect(run.known).toBeGreaterThan(20);
     expect(run.unknown).toBeGreaterThan(20);

@@ -16,78 +16,81 @@ export interface Stage {
   readonly fingerprintOf: (token: string) => string;
 }
 
-/** How an act ended. */
+/** How an act ended. `isAcknowledged`: 0, or 2xx. */
 export interface Ended {
-  /** 0, or 2xx. */
   readonly isAcknowledged: boolean;
   readonly text: string;
 }
 
-/** An act on something of its own. */
-interface Prepared {
-  /** Does it, or does it again. */
-  run(): Promise<Ended>;
-  /** Whether what an acknowledgement says is so on this server. */
-  holds(rows: Rows): Promise<boolean>;
+/** How an act is done, and what it says when it is. */
+type Done = Ended & { readonly said: any };
+
+/**
+ * An act on something of its own. `run` does it, or does it again; `holds`: whether what an
+ * acknowledgement says is so on this server.
+ * @param id a name that no other act has
+ * @param prepare prepares the act, which can then be done
+ */
+function act(
+  prepare: (stage: Stage, id: string) => Promise<() => Promise<Done>>,
+  holds: (rows: Rows, id: string, said: any, stage: Stage) => Promise<boolean>,
+) {
+  return async (stage: Stage, id: string) => {
+    const done = await prepare(stage, id);
+    let said: any;
+    const run = async (): Promise<Ended> => {
+      const ended = await done();
+      if (ended.isAcknowledged) said = ended.said;
+      return ended;
+    };
+    return { run, holds: (rows: Rows) => holds(rows, id, said, stage) };
+  };
 }
+type Act = ReturnType<typeof act>;
+type Holds = Parameters<typeof act>[1];
 
-/** @param id a name that no other act has */
-type Prepare = (stage: Stage, id: string) => Promise<Prepared>;
-
-/** A command, and what its standard output says that must hold. */
+/** A command, and what the JSON that it prints says that must hold. */
 function byCommand(
   words: (stage: Stage, id: string) => Promise<string[]> | string[],
-  holds: (rows: Rows, id: string, stdout: string, stage: Stage) => Promise<boolean>,
+  holds: Holds,
   after: (stage: Stage, id: string) => void = () => {},
-): Prepare {
-  return async (stage, id) => {
-    const args = await words(stage, id);
-    let said = '';
-    return {
-      async run() {
-        const { code, stdout, stderr } = await runCli([...args, '--json'], stage.place);
-        if (code === 0) said = stdout;
-        if (code === 0) after(stage, id);
-        return { isAcknowledged: code === 0, text: `${code} ${stdout}${stderr}` };
-      },
-      holds: (rows) => holds(rows, id, said, stage),
+): Act {
+  return act(async (stage, id) => {
+    const args = [...(await words(stage, id)), '--json'];
+    return async () => {
+      const { code, stdout, stderr } = await runCli(args, stage.place);
+      if (code === 0) after(stage, id);
+      const said = code === 0 ? JSON.parse(stdout) : undefined;
+      return { isAcknowledged: code === 0, said, text: `${code} ${stdout}${stderr}` };
     };
-  };
+  }, holds);
 }
 
 /** A request to the admin API. */
 function byRequest(
   request: (stage: Stage, id: string) => Promise<[string, string, unknown?]>,
-  holds: (rows: Rows, id: string, body: any, stage: Stage) => Promise<boolean>,
-): Prepare {
-  return async (stage, id) => {
+  holds: Holds,
+): Act {
+  return act(async (stage, id) => {
     const [method, path, json] = await request(stage, id);
-    let said: unknown;
-    return {
-      async run() {
-        const { status, body } = await admin(stage.node.opsUrl!, method, path, json);
-        const isAcknowledged = status < 300;
-        if (isAcknowledged) said = body;
-        return { isAcknowledged, text: `${status} ${JSON.stringify(body)}` };
-      },
-      holds: (rows) => holds(rows, id, said, stage),
+    return async () => {
+      const { status, body } = await admin(stage.node.opsUrl!, method, path, json);
+      return {
+        ...{ isAcknowledged: status < 300, said: body },
+        text: `${status} ${JSON.stringify(body)}`,
+      };
     };
-  };
+  }, holds);
 }
 
 const has = async (rows: Rows, text: string, ...values: unknown[]) =>
   (await rows(`select ${text} as yes`, values))[0]!.yes === true;
-const CLIENT = 'select from standin.clients where name = $1';
-const clientThat = (what: string) => (rows: Rows, id: string) =>
-  has(rows, `exists (${CLIENT} and ${what})`, id);
-const apiKeyThat =
-  (what: string, idOf: (said: any) => string) => (rows: Rows, _: string, said: any) =>
-    has(
-      rows,
-      `exists (select from standin.api_keys where api_key_id = $1 and ${what})`,
-      idOf(said),
-    );
-const fromJson = (name: string) => (stdout: string) => JSON.parse(stdout)[name];
+/** Whether a row with this id is as a condition says. */
+const rowThat = (table: string, column: string, what: string) => (rows: Rows, id: string) =>
+  has(rows, `exists (select from standin.${table} where ${column} = $1 and ${what})`, id);
+const clientThat = (what: string) => rowThat('clients', 'name', what);
+const apiKeyThat = (what: string) => (rows: Rows, _: string, said: any) =>
+  rowThat('api_keys', 'api_key_id', what)(rows, said.api_key_id);
 
 async function newClient({ node }: Stage, id: string): Promise<string> {
   await admin(node.opsUrl!, 'PUT', `/clients/${id}`, {});
@@ -110,7 +113,7 @@ function fileOf({ place }: Stage, name: string, text: string | Buffer): string {
 
 const policyOf = (id: string) => `# ${id}\nversion: 1\n`;
 const hasPolicy = (rows: Rows, id: string) =>
-  has(rows, 'exists (select from standin.policies where document = $1)', policyOf(id));
+  rowThat('policies', 'document', 'true')(rows, policyOf(id));
 
 /** Tokens of the values that were tokenized for an act, by the value. */
 const keptTokens = new Map<string, string>();
@@ -138,7 +141,7 @@ const hasVersion = (rows: Rows, version: number) =>
   has(rows, "(select max(version) from standin.keyring where purpose = 'dek') >= $1", version);
 
 /** Acts that do not depend on each other, by their name on the command line or in the audit log. */
-export const ACTS: Readonly<Record<string, Prepare>> = {
+export const ACTS: Readonly<Record<string, Act>> = {
   migrate: byCommand(
     () => ['migrate'],
     (rows) => has(rows, 'exists (select from standin.migrations)'),
@@ -154,11 +157,11 @@ export const ACTS: Readonly<Record<string, Prepare>> = {
   ),
   'api-key issue': byCommand(
     async (stage, id) => ['api-key', 'issue', '--client', await newClient(stage, id)],
-    apiKeyThat('revoked_at is null', fromJson('api_key_id')),
+    apiKeyThat('revoked_at is null'),
   ),
   'api-key revoke': byCommand(
     async (stage, id) => ['api-key', 'revoke', await newApiKey(stage, id)],
-    apiKeyThat('revoked_at is not null', fromJson('api_key_id')),
+    apiKeyThat('revoked_at is not null'),
   ),
   'policy apply': byCommand(
     (stage, id) => ['policy', 'apply', fileOf(stage, `${id}.yaml`, policyOf(id))],
@@ -186,11 +189,11 @@ export const ACTS: Readonly<Record<string, Prepare>> = {
   ),
   'api_key.issue': byRequest(
     async (stage, id) => ['POST', `/clients/${await newClient(stage, id)}/api-keys`, {}],
-    apiKeyThat('revoked_at is null', (body) => body.api_key_id),
+    apiKeyThat('revoked_at is null'),
   ),
   'api_key.revoke': byRequest(
     async (stage, id) => ['DELETE', `/api-keys/${await newApiKey(stage, id)}`],
-    apiKeyThat('revoked_at is not null', (body) => body.api_key_id),
+    apiKeyThat('revoked_at is not null'),
   ),
   'policy.apply': byRequest(
     async (_, id) => ['PUT', '/policy', { document: policyOf(id) }],
@@ -207,10 +210,10 @@ export const ACTS: Readonly<Record<string, Prepare>> = {
 };
 
 /** Work on keys, which happens in this order. */
-export const KEY_ACTS: Readonly<Record<string, Prepare>> = {
+export const KEY_ACTS: Readonly<Record<string, Act>> = {
   'keyring rotate': byCommand(
     () => ['keyring', 'rotate'],
-    (rows, _, stdout) => hasVersion(rows, JSON.parse(stdout).version),
+    (rows, _, { version }) => hasVersion(rows, version),
   ),
   'keyring.rotate': byRequest(
     async () => ['POST', '/keyring/rotate', {}],
@@ -221,8 +224,8 @@ export const KEY_ACTS: Readonly<Record<string, Prepare>> = {
       await keptToken(stage, id);
       return ['keyring', 'reseal'];
     },
-    (rows, id, stdout, stage) =>
-      hasRecord(rows, fingerprint(stage, id), 'key_version >= $2', JSON.parse(stdout).key_version),
+    (rows, id, said, stage) =>
+      hasRecord(rows, fingerprint(stage, id), 'key_version >= $2', said.key_version),
   ),
   'keyring retire': byCommand(
     () => ['keyring', 'retire', '1'],
@@ -231,12 +234,8 @@ export const KEY_ACTS: Readonly<Record<string, Prepare>> = {
   ),
   'keyring rewrap': byCommand(
     (stage, id) => ['keyring', 'rewrap', '--new-kek-file', newKek(stage, id)],
-    (rows, _, stdout) =>
-      has(
-        rows,
-        'not exists (select from standin.keyring where kek_id <> $1)',
-        JSON.parse(stdout).kek_id,
-      ),
+    (rows, _, said) =>
+      has(rows, 'not exists (select from standin.keyring where kek_id <> $1)', said.kek_id),
     // As its output asks; the old one is gone.
     (stage, id) => copyFileSync(newKek(stage, id), stage.place.env.KEK_FILE!),
   ),

@@ -124,14 +124,6 @@ export function eventually<T>(value: () => T) {
   return expect.poll(value, { timeout: TIMEOUT_MS });
 }
 
-interface OpenConsole<S> {
-  readonly browser: Browser;
-  service: S;
-  /** Of the test. */
-  readonly tab: Tab;
-  readonly page: Page;
-}
-
 interface ConsoleOptions {
   readonly route?: string;
   /** Whether all tests use one tab. */
@@ -144,7 +136,7 @@ interface ConsoleOptions {
 export function openConsole<S extends Service>(
   start: () => Promise<S>,
   { route = '', isShared = false, expected }: ConsoleOptions = {},
-): OpenConsole<S> {
+) {
   const at = {} as { browser: Browser; service: S; tab: Tab; page: Page };
   beforeAll(async () => {
     at.service = await start();

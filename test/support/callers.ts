@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import {
   existsSync,
   mkdirSync,
@@ -6,12 +7,14 @@ import {
   rmdirSync,
   writeFileSync,
 } from 'node:fs';
-import { Agent, request } from 'node:http';
+import { Agent, type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { onTestFinished } from 'vitest';
 import { lasting } from './fault.ts';
 import { loop } from './loop.ts';
+import { bearer, JSON_TYPE } from './ops.ts';
+import { endsWithTest } from './own.ts';
 import { leastPrivilegePlace, type Place, type Service, startService } from './service.ts';
 
 /** Length of a load. Set LOAD_SECONDS=60 for a full load, 3600 for a soak test. */
@@ -62,34 +65,20 @@ export class Callers {
     this.#agent.destroy();
   }
 
-  #post(path: string, body: string, apiKey: string): Promise<Reply> {
-    return new Promise((resolve, reject) => {
-      const headers = {
-        authorization: `Bearer ${apiKey}`,
-        'content-type': 'application/json',
-        'content-length': Buffer.byteLength(body),
-      };
-      const options = { method: 'POST', agent: this.#agent, headers };
-      const sent = request(this.service.url + path, options, (response) => {
-        const status = response.statusCode!;
-        text(response).then((json) => resolve({ status, body: JSON.parse(json) }), reject);
-      });
-      sent.on('error', reject);
-      sent.end(body);
-    });
+  async #post(path: string, body: string, apiKey: string): Promise<Reply> {
+    const length = { 'content-length': Buffer.byteLength(body) };
+    const headers = { ...bearer(apiKey), ...JSON_TYPE, ...length };
+    const options = { method: 'POST', agent: this.#agent, headers };
+    const sent = request(this.service.url + path, options);
+    sent.on('error', () => {}).end(body);
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    return { status: response.statusCode!, body: JSON.parse(await text(response)) };
   }
-}
-
-/** A place whose service has only its rights, removed with the test. */
-export async function leastPlace(serverUrl?: string): Promise<Place> {
-  const place = await leastPrivilegePlace(serverUrl);
-  onTestFinished(place.remove);
-  return place;
 }
 
 /** A service that has only its rights, ended with the test. */
 export async function startLeast(env: Record<string, string> = {}, place?: Place) {
-  const service = await startService(place ?? (await leastPlace()), env);
+  const service = await startService(place ?? (await endsWithTest(leastPrivilegePlace())), env);
   onTestFinished(() => service.stop());
   return service;
 }
@@ -111,22 +100,21 @@ export function descriptorsOf(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).length;
 }
 
-/** Resident memory of a process, in bytes. */
-export function residentBytes(pid: number): number {
+/** Resident memory of a process, in bytes; `VmHWM`: the most that it had since it started. */
+export function residentBytes(pid: number, which: 'VmRSS' | 'VmHWM' = 'VmRSS'): number {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)![1]) * 1_024;
+  return Number(new RegExp(`^${which}:\\s+(\\d+) kB$`, 'm').exec(status)![1]) * 1_024;
 }
 
-/**
- * A Linux control group, of either version, with a memory limit. `kills`: how many processes the
- * kernel has killed at the limit. `take` moves a process into the group, where its later children
- * are too; `give` moves it out of the group.
- */
 export type MemoryGroup = NonNullable<ReturnType<typeof makeMemoryGroup>>;
 
 let last = 0;
 
-/** undefined: this machine does not allow it. */
+/**
+ * A Linux control group, of either version, with a memory limit; undefined: this machine does not
+ * allow it. `kills`: how many processes the kernel has killed at the limit. `take` moves a process
+ * into the group, with its later children; `give` moves it out.
+ */
 export function makeMemoryGroup(limitBytes: number) {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return undefined;
   const name = `standin-test-${process.pid}-${++last}`;

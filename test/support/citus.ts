@@ -17,40 +17,29 @@ const SETTINGS = {
   'citus.shard_count': '8',
 };
 
-/** The test's own coordinator and two workers. */
-export class CitusCluster {
-  readonly coordinator: PostgresCluster;
-  readonly workers: readonly PostgresCluster[];
-
-  private constructor(coordinator: PostgresCluster, workers: readonly PostgresCluster[]) {
-    this.coordinator = coordinator;
-    this.workers = workers;
+/**
+ * The test's own coordinator and two workers.
+ * @param settings lines of postgresql.conf for all three servers, by name
+ */
+export async function startCitus(settings: Record<string, string> = {}) {
+  const started: PostgresCluster[] = [];
+  for (let i = 0; i < 3; i++) {
+    started.push(await PostgresCluster.start({ ...SETTINGS, ...settings }));
+    await query(started[i]!.url('postgres'), 'create extension citus');
   }
-
-  /** @param settings lines of postgresql.conf for all three servers, by name */
-  static async start(settings: Record<string, string> = {}): Promise<CitusCluster> {
-    const started: PostgresCluster[] = [];
-    for (let i = 0; i < 3; i++) {
-      started.push(await PostgresCluster.start({ ...SETTINGS, ...settings }));
-      await query(started[i]!.url('postgres'), 'create extension citus');
-    }
-    const [coordinator, ...workers] = started;
-    await joinNodes(
-      coordinator!.url('postgres'),
-      started.map((cluster) => ({ host: '127.0.0.1', port: cluster.port })),
-    );
-    return new CitusCluster(coordinator!, workers);
-  }
-
-  /** The coordinator. New databases of this server span all three nodes. */
-  get serverUrl(): string {
-    return this.coordinator.url('postgres');
-  }
-
-  stop(): void {
-    for (const cluster of [...this.workers, this.coordinator]) cluster.stop();
-  }
+  const [coordinator, ...workers] = started as [PostgresCluster, ...PostgresCluster[]];
+  /** New databases of the coordinator span all three nodes. */
+  const serverUrl = coordinator.url('postgres');
+  await joinNodes(
+    serverUrl,
+    started.map(({ port }) => ({ host: '127.0.0.1', port })),
+  );
+  const stop = () => {
+    for (const cluster of started.toReversed()) cluster.stop();
+  };
+  return { coordinator, workers, serverUrl, stop };
 }
+export type CitusCluster = Awaited<ReturnType<typeof startCitus>>;
 
 interface Node {
   readonly host: string;

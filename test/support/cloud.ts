@@ -1,12 +1,8 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import {
-  createServer,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  type Server,
-} from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { StandIn } from './stand-in.ts';
 
 export interface Asked {
   readonly method: string;
@@ -25,63 +21,26 @@ export interface Answer {
 export type Fault = 'hang up' | 'be silent' | 'cut short' | Answer;
 
 /** A server of a cloud or a key service. A subclass answers. */
-export abstract class CloudStandIn {
+export abstract class CloudStandIn extends StandIn {
   readonly asked: Asked[] = [];
   /** Faults that replace answers to paths with a text, one for each request. */
   readonly faults: { readonly path: string; readonly fault: Fault }[] = [];
-  readonly #server: Server;
-  readonly #scheme: string;
 
   /** @param tls key and certificate; undefined: HTTP */
   constructor(tls?: { readonly key: Buffer; readonly cert: Buffer }) {
-    this.#server = tls === undefined ? createServer() : createTlsServer(tls);
-    this.#scheme = tls === undefined ? 'http' : 'https';
-  }
-
-  async listen(): Promise<this> {
-    this.#server.on('request', async (request: IncomingMessage, response) => {
-      const chunks: Buffer[] = [];
-      for await (const chunk of request) chunks.push(chunk);
-      const { method = '', url: path = '', headers } = request;
-      const asked = { method, path, headers, body: Buffer.concat(chunks).toString() };
-      this.asked.push(asked);
-      const fault = this.#faultOf(path);
-      if (fault === 'be silent') return;
-      if (fault === 'hang up') return void request.socket.destroy();
-      const answer = typeof fault === 'object' ? fault : await this.answer(asked);
-      const text = typeof answer.body === 'string' ? answer.body : JSON.stringify(answer.body);
-      const extra = fault === 'cut short' ? { 'content-length': `${text.length}` } : {};
-      response.writeHead(answer.status, { ...this.headers(path), ...extra, ...answer.headers });
-      if (fault !== 'cut short') return void response.end(text);
-      response.write(text.slice(0, -4), () => request.socket.destroy());
-    });
+    super((request, response) => this.#take(request, response), tls);
     // A proxy to itself: some libraries ask a fixed host.
-    this.#server.on('connect', (_, socket: Socket) => {
+    this.server.on('connect', (_, socket: Socket) => {
       socket.write('HTTP/1.1 200 OK\r\n\r\n');
-      const inner = connect((this.#server.address() as AddressInfo).port, '127.0.0.1');
+      const inner = connect(Number(new URL(this.url).port), '127.0.0.1');
       socket.pipe(inner).pipe(socket);
       for (const end of [socket, inner]) end.on('error', () => socket.destroy());
     });
-    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
-    return this;
-  }
-
-  get host(): string {
-    return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
-  }
-
-  get url(): string {
-    return `${this.#scheme}://${this.host}`;
   }
 
   /** Replaces the next answers to paths with a text. */
   fail(path: string, ...faults: Fault[]): void {
     this.faults.push(...faults.map((fault) => ({ path, fault })));
-  }
-
-  stop(): void {
-    this.#server.close();
-    this.#server.closeAllConnections();
   }
 
   protected headers(_path: string): Record<string, string> {
@@ -90,9 +49,21 @@ export abstract class CloudStandIn {
 
   protected abstract answer(asked: Asked): Answer | Promise<Answer>;
 
-  #faultOf(path: string): Fault | undefined {
+  async #take(request: IncomingMessage, response: ServerResponse): Promise<unknown> {
+    const { method = '', url: path = '', headers } = request;
+    const asked = { method, path, headers, body: await text(request) };
+    this.asked.push(asked);
     const i = this.faults.findIndex((one) => path.includes(one.path));
-    return i === -1 ? undefined : this.faults.splice(i, 1)[0]!.fault;
+    const fault = i === -1 ? undefined : this.faults.splice(i, 1)[0]!.fault;
+    if (fault === 'be silent') return;
+    if (fault === 'hang up') return request.socket.destroy();
+    const { status, body, ...answer } =
+      typeof fault === 'object' ? fault : await this.answer(asked);
+    const said = typeof body === 'string' ? body : JSON.stringify(body);
+    const extra = fault === 'cut short' ? { 'content-length': `${said.length}` } : {};
+    response.writeHead(status, { ...this.headers(path), ...extra, ...answer.headers });
+    if (fault !== 'cut short') return response.end(said);
+    return response.write(said.slice(0, -4), () => request.socket.destroy());
   }
 }
 

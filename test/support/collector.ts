@@ -2,17 +2,6 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { StandIn } from './stand-in.ts';
 
-interface ReceivedSpan {
-  readonly name: string;
-  readonly kind: number;
-  readonly traceId: string;
-  readonly spanId: string;
-  readonly parentSpanId: string | undefined;
-  readonly attributes: Record<string, unknown>;
-  readonly status: number | undefined;
-  readonly durationMs: number;
-}
-
 /** A collector that takes OTLP/HTTP in JSON, and can be slow or refuse. */
 export class Collector extends StandIn {
   /** How the next requests are answered; `hang`: not at all. */
@@ -22,7 +11,7 @@ export class Collector extends StandIn {
   text = '';
   headers: IncomingHttpHeaders = {};
   resource: Record<string, unknown> = {};
-  readonly spans: ReceivedSpan[] = [];
+  readonly spans: ReturnType<typeof spanOf>[] = [];
 
   constructor() {
     super(async (request, response) => {
@@ -46,13 +35,16 @@ export class Collector extends StandIn {
   }
 }
 
-function spanOf(span: any): ReceivedSpan {
-  const { name, kind, traceId, spanId, parentSpanId } = span;
+function spanOf(span: any) {
   const nanoseconds = BigInt(span.endTimeUnixNano) - BigInt(span.startTimeUnixNano);
   return {
-    ...{ name, kind, traceId, spanId, parentSpanId: parentSpanId || undefined },
+    name: span.name as string,
+    kind: span.kind as number,
+    traceId: span.traceId as string,
+    spanId: span.spanId as string,
+    parentSpanId: (span.parentSpanId || undefined) as string | undefined,
     attributes: attributesOf(span),
-    status: span.status?.code,
+    status: span.status?.code as number | undefined,
     durationMs: Number(nanoseconds) / 1e6,
   };
 }

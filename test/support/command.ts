@@ -68,40 +68,26 @@ function captured(stream: NodeJS.WriteStream) {
 /** Commands with single spaces between their words, or their words. */
 type Words = string | readonly string[];
 
-/** The commands of a test in the folder of a place. Each but `run` must end as it says. */
-export interface Commands {
-  readonly place: Place;
-  run(command: Words, env?: Record<string, string>): Promise<Ended>;
-  /** The standard output of a command that ends well. */
-  ok(command: Words, env?: Record<string, string>): Promise<string>;
-  /** The standard output of a command that ends well, without a word on standard error. */
-  text(command: Words, env?: Record<string, string>): Promise<string>;
-  /** The one JSON document that a command with --json prints. */
-  json(command: Words, env?: Record<string, string>): Promise<any>;
-  /** As `json`, of a command that also tells of its progress on standard error. */
-  result(command: Words, env?: Record<string, string>): Promise<any>;
-  /** The standard error of a command that fails and prints nothing else. */
-  failure(command: Words, env?: Record<string, string>, exitCode?: number): Promise<string>;
-  path(name: string): string;
-  read(name: string): string;
-  /** Writes a file of exactly this mode. @returns its path */
-  write(name: string, content: string | Buffer, mode?: number): string;
-}
-
-/** @param at the place, which may be made only before the first command */
-export function commandsOf(at: () => Place, onEnd: (ended: Ended) => unknown = () => {}): Commands {
+/**
+ * What a test does in the folder of a place. Each command but `run` must end as it says.
+ * @param at the place, which may be made only before the first command
+ */
+export function commandsOf(at: () => Place, onEnd: (ended: Ended) => unknown = () => {}) {
+  type Env = Record<string, string>;
   const wordsOf = (command: Words) => (typeof command === 'string' ? command.split(' ') : command);
-  const run: Commands['run'] = async (command, env) => {
+  const run = async (command: Words, env?: Env) => {
     const ended = await runCommand(wordsOf(command), at(), env);
     onEnd(ended);
     return ended;
   };
-  const text: Commands['text'] = async (command, env) => {
+  /** The standard output of a command that ends well, without a word on standard error. */
+  const text = async (command: Words, env?: Env) => {
     const { code, stdout, stderr } = await run(command, env);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     return stdout;
   };
-  const ok: Commands['ok'] = async (command, env) => {
+  /** The standard output of a command that ends well. */
+  const ok = async (command: Words, env?: Env) => {
     const { code, stdout, stderr } = await run(command, env);
     expect(code, stderr).toBe(0);
     return stdout;
@@ -112,25 +98,31 @@ export function commandsOf(at: () => Place, onEnd: (ended: Ended) => unknown = (
       return at();
     },
     ...{ run, ok, text, path },
-    json: async (command, env) => {
+    /** The one JSON document that a command with --json prints. */
+    json: async (command: Words, env?: Env): Promise<any> => {
       const printed = await text([...wordsOf(command), '--json'], env);
       expect(printed).toMatch(/^\S.*\n$/);
       return JSON.parse(printed);
     },
-    result: async (command, env) => JSON.parse(await ok([...wordsOf(command), '--json'], env)),
-    failure: async (command, env, exitCode = 1) => {
+    /** As `json`, of a command that also tells of its progress on standard error. */
+    result: async (command: Words, env?: Env): Promise<any> =>
+      JSON.parse(await ok([...wordsOf(command), '--json'], env)),
+    /** The standard error of a command that fails and prints nothing else. */
+    failure: async (command: Words, env?: Env, exitCode = 1) => {
       const { code, stdout, stderr } = await run(command, env);
       expect({ code, stdout }, stderr).toEqual({ code: exitCode, stdout: '' });
       return stderr;
     },
-    read: (name) => readFileSync(path(name), 'utf8'),
-    write: (name, content, mode = 0o600) => {
+    read: (name: string) => readFileSync(path(name), 'utf8'),
+    /** Writes a file of exactly this mode. @returns its path */
+    write: (name: string, content: string | Buffer, mode = 0o600) => {
       writeFileSync(path(name), content);
       chmodSync(path(name), mode);
       return path(name);
     },
   };
 }
+export type Commands = ReturnType<typeof commandsOf>;
 
 /** A place for all tests of a block, or a new one for each `test`. */
 export function placeFor(

@@ -14,9 +14,6 @@ export function runTool(program: string, ...args: string[]): string {
 
 const DOCKERFILE = 'deploy/docker/Dockerfile';
 
-/** An image as a container engine would make it from a Dockerfile. */
-export type Image = ReturnType<typeof buildImage>;
-
 /** Instructions with their arguments. Joins continued lines. */
 export function instructions(): [name: string, rest: string][] {
   const lines = readText(DOCKERFILE)
@@ -29,6 +26,9 @@ export function instructions(): [name: string, rest: string][] {
     return [name!, rest!];
   });
 }
+
+/** An image as a container engine would make it from a Dockerfile. */
+export type Image = ReturnType<typeof buildImage>;
 
 /**
  * Runs COPY, WORKDIR and RUN of a Dockerfile in folders, with Node and npm of this machine instead

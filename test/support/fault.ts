@@ -1,14 +1,13 @@
 import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { connect } from 'node:net';
-import pg from 'pg';
 import { expect, onTestFinished } from 'vitest';
 import { FaultProxy } from './fault-proxy.ts';
-import { JournalledWriters, type WritersOptions } from './journal.ts';
-import { PostgresCluster } from './postgres.ts';
+import { JournalledWriters, type Nodes } from './journal.ts';
+import { actsOn, ownCluster, ownPlace } from './own.ts';
+import type { PostgresCluster } from './postgres.ts';
 import { childrenOf, linkOf } from './processes.ts';
-import { call, newPlace, type Place, type Service, startService, until } from './service.ts';
-import { vaultAddress } from './vault.ts';
+import { call, type Place, type Service, startService, until } from './service.ts';
 
 /** FAULT_LENGTH=full has the lengths and numbers of the catalogue. The default is a short run. */
 const isFull = process.env.FAULT_LENGTH === 'full';
@@ -26,11 +25,6 @@ export function times(short: number, full: number): number {
 /** Linux has /proc and prlimit. */
 export const isLinux = process.platform === 'linux';
 
-/** The time-out of a test, with time to start, stop and verify. */
-export function timeoutFor(lengthS: number): number {
-  return 300_000 + 3_000 * lengthS;
-}
-
 /** The service answers every request within this time, whatever its database does. */
 export const ANSWER_BOUND_MS = 5_000;
 /** A promised time of the service, plus a margin for a machine that is busy with other tests. */
@@ -40,25 +34,14 @@ export const DATABASE_CONNECTIONS = 12;
 
 export const UNAVAILABLE = '500 {"error":"internal_error","message":"database unavailable"}';
 
-/** Cleans up at the end of the test, even of a failed test, in reverse order. */
-export async function newCluster(
-  settings: Record<string, string> = {},
-  folder?: string,
-): Promise<PostgresCluster> {
-  const cluster = await PostgresCluster.start(settings, folder);
-  onTestFinished(() => cluster.stop());
-  return cluster;
-}
-
 /** A place on a new database of the server; without a server, on an embedded database. */
-export async function newVault(cluster?: PostgresCluster): Promise<Place> {
-  const place = await newPlace(cluster ? 'server' : 'embedded', cluster?.directUrl('postgres'));
-  onTestFinished(place.remove);
-  return place;
+export function newVault(cluster?: PostgresCluster): Promise<Place> {
+  return ownPlace(cluster ? 'server' : 'embedded', cluster?.directUrl('postgres'));
 }
 
-export async function start(place: Place, env: Record<string, string> = {}): Promise<Service> {
-  const service = await startService(place, env);
+/** A node, which is killed when the test ends: it may be too ill to stop in order. */
+export async function start(place: Place, ...how: [env?: Record<string, string>, node?: string]) {
+  const service = await startService(place, ...how);
   onTestFinished(async () => {
     service.kill('SIGKILL');
     await service.exit;
@@ -76,38 +59,34 @@ interface SceneOptions {
 }
 
 /** Nodes on a PostgreSQL server, with a proxy before it, which all end with the test. */
-export async function newScene(options: SceneOptions = {}) {
-  const cluster = options.cluster ?? (await newCluster());
+export async function newScene({ nodes, env, isProxied, ...options }: SceneOptions = {}) {
+  const cluster = options.cluster ?? (await ownCluster());
   const place = await newVault(cluster);
   const proxy = await FaultProxy.start(cluster.port);
   onTestFinished(() => proxy.stop());
-  if (options.isProxied) place.env.DATABASE_URL = proxy.through(place.env.DATABASE_URL!);
-  const nodes: Service[] = [];
-  while (nodes.length < (options.nodes ?? 1)) nodes.push(await start(place, options.env));
-  return { cluster, place, proxy, nodes, service: nodes[0]!, api_key: nodes[0]?.api_key ?? '' };
+  if (isProxied) place.env.DATABASE_URL = proxy.through(place.env.DATABASE_URL!);
+  return { cluster, proxy, ...(await nodesAt(place, nodes, env)) };
 }
 export type Scene = Awaited<ReturnType<typeof newScene>>;
 
-/** Writers on all nodes in turn, which stop with the test. */
-export function newWriters(
-  { place, nodes, api_key: apiKey }: Pick<Scene, 'place' | 'nodes' | 'api_key'>,
-  options: WritersOptions = { requestsPerS: 200 },
-): JournalledWriters {
-  let n = 0;
-  const writers = new JournalledWriters(place, () => nodes[n++ % nodes.length]!, apiKey, options);
-  onTestFinished(() => writers.stop());
-  return writers;
+/** Nodes at a place, and what tests do with their vault. */
+export async function nodesAt(place: Place, count = 1, env?: Record<string, string>) {
+  const nodes: Service[] = [];
+  while (nodes.length < count) nodes.push(await start(place, env));
+  const [service] = nodes as [Service];
+  return { ...actsOn(place, service), nodes, service, api_key: service?.api_key ?? '' };
 }
 
-/** A transaction in the vault that the returned function ends, or the end of the test. */
-export async function held(place: Place, statement: string): Promise<() => Promise<void>> {
-  const client = new pg.Client(vaultAddress(place));
-  client.on('error', () => {});
-  await client.connect();
-  onTestFinished(() => client.end().catch(() => {}));
-  await client.query('begin');
-  await client.query(statement);
-  return async () => void (await client.query('commit'));
+/** Adds writers to nodes. Resolves when `count` tokens are acknowledged. */
+export async function loaded<S extends Nodes>(
+  at: S | Promise<S>,
+  count: number,
+  requestsPerS = 200,
+): Promise<S & { readonly writers: JournalledWriters }> {
+  const scene = await at;
+  const writers = new JournalledWriters(scene, requestsPerS);
+  await writers.progress(count);
+  return { ...scene, writers };
 }
 
 /** Stops processes with SIGSTOP, until the returned function is called or the test ends. */
@@ -182,6 +161,21 @@ export function lasting(lengthS: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, lengthS * 1_000));
 }
 
+/** The head of a request. */
+export function headOf(
+  { api_key: apiKey }: Pick<Service, 'api_key'>,
+  operation: string,
+  length: number,
+): string {
+  return `POST /api/v1/${operation} HTTP/1.1\r
+Host: a\r
+Authorization: Bearer ${apiKey}\r
+Content-Type: application/json\r
+Content-Length: ${length}\r
+\r
+`;
+}
+
 /**
  * Sends a tokenize request, or a part of it, on a new connection, and resets the connection at once
  * or a little later.
@@ -195,13 +189,7 @@ export async function resetMidRequest(
   const { hostname, port } = new URL(service.url);
   const values = Array.from({ length: 50 }, (_, i) => `cut ${n} ${i}`);
   const body = JSON.stringify({ data: { values } });
-  const whole = `POST /api/v1/tokenize HTTP/1.1\r
-host: x\r
-authorization: Bearer ${service.api_key}\r
-content-type: application/json\r
-content-length: ${body.length}\r
-\r
-${body}`;
+  const whole = headOf(service, 'tokenize', body.length) + body;
   const isWhole = n % 2 === 0;
   const socket = connect(Number(port), hostname);
   socket.on('error', () => {});

@@ -57,10 +57,6 @@ export class IssuerStandIn extends StandIn {
     return this.#signer;
   }
 
-  async comeBack(): Promise<void> {
-    await this.open();
-  }
-
   /** Signs with a new key from now on. The key set keeps `kept` of the former keys. */
   async rotate(alg = 'ES256', kept = 0): Promise<void> {
     this.#signer = await newSigner(alg, randomUUID());

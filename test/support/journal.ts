@@ -1,10 +1,9 @@
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect } from 'vitest';
-import { type Loop, loop } from './loop.ts';
+import { expect, onTestFinished } from 'vitest';
 import { Random } from './random.ts';
-import { type Answer, call, type Place, type Service, until } from './service.ts';
-import { sql } from './vault.ts';
+import { call, type Place, type Service, until } from './service.ts';
+import { detokenizeAll, sql } from './vault.ts';
 
 /** A tokenized value whose 200 the caller has received. */
 export interface Acknowledged {
@@ -12,13 +11,17 @@ export interface Acknowledged {
   readonly token: string;
 }
 
-export interface WritersOptions {
-  /** Rate of all writers together, half of it tokenize; undefined: as fast as possible. */
-  readonly requestsPerS?: number;
+/** Nodes on a vault. A test may replace a node while there is a load. */
+export interface Nodes {
+  readonly place: Place;
+  readonly nodes: readonly Service[];
+  readonly api_key: string;
 }
 
 const WRITERS = 6;
 const VALUES = 5;
+/** Values in requests that have no response yet. */
+export const UNDER_WAY = WRITERS * VALUES;
 /** How many acknowledged tokens the readers sample. `verify` checks all tokens. */
 const REMEMBERED = 20_000;
 /** One request in this many tokenizes values again that already have tokens. */
@@ -33,19 +36,19 @@ let instances = 0;
  * I1 every acknowledged token gives its value back (`verify`, and a sample during the load);
  * I2 no answer contains another value: each value is unique, and the clients check every answer;
  * I3 one value has one token, even if a client repeats a request whose outcome is unknown.
- * The clients continue after failures: the service may end, and start again at another address.
+ * The clients use all nodes in turn, until the test ends. They continue after failures: a node may
+ * end, and start again at another address.
  */
 export class JournalledWriters {
-  readonly #place: Place;
+  readonly #at: Nodes;
   readonly #file: string;
   readonly #fd: number;
-  readonly #service: () => Service;
-  readonly #apiKey: string;
   readonly #random = new Random();
   readonly #pauseMs: number;
   readonly #done: Promise<unknown>;
   readonly #remembered: Acknowledged[] = [];
   #isOver = false;
+  #turn = 0;
   acknowledged = 0;
   /** Detokenized tokens during the load. */
   restored = 0;
@@ -58,18 +61,17 @@ export class JournalledWriters {
   /** Broken promises: a wrong value, a second token, or an unknown acknowledged token. */
   readonly wrong: string[] = [];
 
-  constructor(place: Place, service: () => Service, apiKey: string, options: WritersOptions = {}) {
+  /** @param requestsPerS rate of all writers together, half of it tokenize */
+  constructor(at: Nodes, requestsPerS = Infinity) {
     const instance = instances++;
-    this.#place = place;
-    this.#file = join(place.folder, `journal-${instance}`);
+    this.#at = at;
+    this.#file = join(at.place.folder, `journal-${instance}`);
     this.#fd = openSync(this.#file, 'a');
-    this.#service = service;
-    this.#apiKey = apiKey;
-    const { requestsPerS } = options;
-    this.#pauseMs = requestsPerS === undefined ? 0 : (2_000 * WRITERS) / requestsPerS;
+    this.#pauseMs = (2_000 * WRITERS) / requestsPerS;
     this.#done = Promise.all(
       Array.from({ length: WRITERS }, (_, i) => this.#write(`${instance} ${i}`)),
     );
+    onTestFinished(() => this.stop());
   }
 
   /** Resolves after `count` more acknowledged tokens. */
@@ -100,33 +102,27 @@ export class JournalledWriters {
   async finish(count = 0, service?: Service): Promise<number> {
     await this.progress(count);
     await this.stop();
-    await this.verifyRows(this.#place);
+    await this.verifyRows();
     return this.verify(service);
   }
 
   /** Checks I1, I2 and I3 for all acknowledged tokens. Returns the number of tokens. */
-  async verify(service = this.#service(), apiKey = this.#apiKey): Promise<number> {
+  async verify(service = this.#at.nodes[0]!, apiKey = this.#at.api_key): Promise<number> {
     expect(this.wrong).toEqual([]);
     const tokens = new Map<string, string>();
     for (const { value, token } of this.all()) {
       expect(tokens.get(value) ?? token, `the token of ${value}`).toBe(token);
       tokens.set(value, token);
     }
-    const pairs = [...tokens];
-    for (let i = 0; i < pairs.length; i += 5_000) {
-      const part = pairs.slice(i, i + 5_000);
-      const asked = { a: part.map(([, token]) => token) };
-      const answer = await call(service, 'detokenize', asked, apiKey);
-      expect(answer.status, JSON.stringify(answer.body).slice(0, 200)).toBe(200);
-      expect(answer.body.data.a).toEqual(part.map(([value]) => value));
-    }
-    return pairs.length;
+    const restored = await detokenizeAll(service, [...tokens.values()], apiKey);
+    expect(restored).toEqual([...tokens.keys()]);
+    return tokens.size;
   }
 
   /** Checks I3 in the tables: no value has two rows, and each acknowledged token has one. */
-  async verifyRows(place: Place): Promise<void> {
+  async verifyRows(): Promise<void> {
     const [count] = await sql(
-      place,
+      this.#at.place,
       'select count(*) as n, count(distinct value_fingerprint) as distinct_n from standin.records',
     );
     expect(count!.n).toBe(count!.distinct_n);
@@ -155,10 +151,10 @@ export class JournalledWriters {
   /** The strings of a 200; undefined: any other outcome. */
   async #ask(operation: 'tokenize' | 'detokenize', texts: string[]): Promise<string[] | undefined> {
     const startedMs = performance.now();
-    let answer: Answer;
-    try {
-      answer = await call(this.#service(), operation, { texts }, this.#apiKey);
-    } catch {
+    const { nodes, api_key } = this.#at;
+    const node = nodes[this.#turn++ % nodes.length]!;
+    const answer = await call(node, operation, { texts }, api_key).catch(() => undefined);
+    if (answer === undefined) {
       this.cuts++;
       return undefined;
     }
@@ -187,12 +183,13 @@ export class JournalledWriters {
     if (operation === 'detokenize') this.restored += got.length;
   }
 
+  /** The newest, which another node may have just sealed, and some old ones. */
   #sample(): Acknowledged[] {
     const { length } = this.#remembered;
-    const picked = new Set(
-      Array.from({ length: Math.min(VALUES, length) }, () => this.#random.below(length)),
-    );
-    return [...picked].map((i) => this.#remembered[i]!);
+    const picked = Array.from({ length: VALUES }, () => this.#random.below(length));
+    return length === 0
+      ? []
+      : [...new Set([length - 1, ...picked])].map((i) => this.#remembered[i]!);
   }
 
   #note(values: readonly string[], tokens: readonly string[]): void {
@@ -204,52 +201,5 @@ export class JournalledWriters {
       this.#remembered[isFull ? this.#random.below(REMEMBERED) : this.#remembered.length] = pair;
     }
     this.acknowledged += values.length;
-  }
-}
-
-/** Callers that tokenize new values and detokenize old tokens on several nodes, until `stop`. */
-export class MixedLoad {
-  answered = 0;
-  readonly kept: Acknowledged[] = [];
-  /** Answers other than 200, and wrong values. */
-  readonly failures: unknown[] = [];
-  readonly #callers: Loop;
-
-  constructor(nodes: readonly Service[], apiKey: string, callers = 4) {
-    this.#callers = loop(async (n, caller) => {
-      const node = nodes[(caller + n) % nodes.length]!;
-      const ask = async (operation: 'tokenize' | 'detokenize', data: Record<string, string>) => {
-        const { status, body } = await call(node, operation, data, apiKey);
-        this.answered++;
-        if (status !== 200) this.failures.push(body);
-        return status === 200 ? body.data : undefined;
-      };
-      const value = `caller ${caller} value ${n}`;
-      // The newest token, which another node may have just sealed, and an old one.
-      const [newest, old] = [this.kept.at(-1), this.kept[Math.floor(this.kept.length / 2)]];
-      try {
-        if (n % 2 === 0) {
-          const data = await ask('tokenize', { value });
-          if (data !== undefined) this.kept.push({ value, token: data.value });
-        } else if (newest !== undefined && old !== undefined) {
-          const data = await ask('detokenize', { a: newest.token, b: old.token });
-          if (data?.a !== newest.value || data.b !== old.value) this.failures.push(data);
-        }
-      } catch (error) {
-        this.failures.push((error as Error).cause ?? error);
-      }
-      // Limits the load to about 300 requests a second, so that the nodes get the processors.
-      await new Promise((resolve) => setTimeout(resolve, 10));
-    }, callers);
-  }
-
-  /** Resolves after `count` more answers. */
-  async progress(count: number): Promise<void> {
-    const goal = this.answered + count;
-    await until(() => this.answered >= goal, `${count} more answers`, 60_000);
-  }
-
-  stop(): Promise<void> {
-    return this.#callers.stop();
   }
 }

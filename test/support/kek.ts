@@ -1,13 +1,13 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, onTestFinished, vi } from 'vitest';
+import { afterEach, beforeAll, expect, onTestFinished, vi } from 'vitest';
 import { parseKekSettings } from '../../src/config/kek.ts';
 import { OperatorError } from '../../src/errors.ts';
 import { decryptHere, kekCloud } from '../../src/kek/clouds.ts';
 import type { KekSource } from '../../src/kek/source.ts';
 import { kekTransit } from '../../src/kek/transit.ts';
 import type { KeyServiceStandIn } from './clouds.ts';
+import { folderOfEachTest, newFolder } from './folder.ts';
 import { testKey } from './keys.ts';
 import { Authority, hasOpenssl, type Issued, NAMES } from './tls.ts';
 
@@ -17,28 +17,16 @@ export const PATIENT = { attemptMs: 20_000, totalMs: 200_000 };
 /** Settings that differ. An empty one is not set. */
 export type Changes = Record<string, string>;
 
-/** Gives each test of the file a folder. @returns the path of a name in it */
-export function folderOfEachTest(): (name: string) => string {
-  let folder: string;
-  beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'standin-kek-'));
-  });
-  afterEach(() => rmSync(folder, { recursive: true, force: true }));
-  return (name) => join(folder, name);
-}
-
 /** A KEK_FILE of each test, and a certificate of key services. */
 export class KekFixture {
-  readonly inFolder = folderOfEachTest();
-  #certificates = '';
+  readonly inFolder = folderOfEachTest('kek');
+  readonly #certificates = newFolder('kek-tls');
   #issued: Issued | undefined;
 
   constructor() {
     beforeAll(() => {
-      this.#certificates = mkdtempSync(join(tmpdir(), 'standin-kek-tls-'));
       if (hasOpenssl) this.#issued = new Authority(this.#certificates, 'authority').issue(NAMES);
     });
-    afterAll(() => rmSync(this.#certificates, { recursive: true, force: true }));
     afterEach(() => vi.unstubAllEnvs());
   }
 
@@ -80,7 +68,7 @@ export class KekFixture {
   async serve<S extends KeyServiceStandIn>(
     STAND_IN: new (tls: { key: Buffer; cert: Buffer }) => S,
   ) {
-    const service = await new STAND_IN(this.pem).listen();
+    const service = await new STAND_IN(this.pem).open();
     onTestFinished(() => service.stop());
     writeFileSync(this.file, service.encrypt(KEK));
     const source = (changes: Changes[]) => {

@@ -33,7 +33,7 @@ export class ModelApi extends StandIn {
       this.answered.push(answer(messages));
       return this.#stream(this.answered.at(-1)!, response);
     });
-    this.onConnection((socket) =>
+    this.server.on('connection', (socket) =>
       socket.on('data', (bytes: Buffer) => {
         this.#received += bytes.toString('latin1');
       }),

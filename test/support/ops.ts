@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { afterAll, beforeAll } from 'vitest';
 import { type ConsoleState, type Sample, SESSION_HEADERS } from '#console';
 import { freePort } from './processes.ts';
 import { noteSecrets } from './secrecy.ts';
+import { served } from './served.ts';
 import { type Place, type Service, startService, until, usualPlace } from './service.ts';
 
 export type OpsService = Service & { readonly opsUrl: string };
@@ -23,29 +23,20 @@ export async function startWithOps(
   return { ...service, opsUrl: service.opsUrl!.replace('0.0.0.0', '127.0.0.1') };
 }
 
-export interface ServedOps {
-  readonly service: OpsService;
-  /** Sends a request to a path of its ops listener. */
-  ask(path: string, ...more: More): Promise<OpsAnswer>;
-}
-
 /** A service with an ops listener for all tests of a file or block. */
 export function servedOps(
   env: Record<string, string> | ((place: Place) => Record<string, string>) = {},
   newPlace: () => Promise<Place> = usualPlace,
-): ServedOps {
-  const at = { ask: (path, ...more) => ask(at.service.opsUrl + path, ...more) } as {
-    service: OpsService;
-  } & ServedOps;
-  beforeAll(async () => {
+) {
+  const service = served(async () => {
     const place = await newPlace();
-    at.service = await startWithOps(place, typeof env === 'function' ? env(place) : env);
+    return startWithOps(place, typeof env === 'function' ? env(place) : env);
   });
-  afterAll(async () => {
-    await at.service?.stop();
-    at.service?.place.remove();
-  });
-  return at;
+  return {
+    service,
+    /** Sends a request to a path of its ops listener. */
+    ask: (path: string, ...more: More) => ask(service.opsUrl + path, ...more),
+  };
 }
 
 export interface OpsAnswer {

@@ -4,14 +4,18 @@ import type { Pool } from '../../src/store/pool.ts';
 import { distribute, migrate } from '../../src/store/schema.ts';
 import { commandsOf } from './command.ts';
 import { startWithOps } from './ops.ts';
-import { PostgresCluster, query } from './postgres.ts';
+import { PostgresCluster } from './postgres.ts';
 import { call, type Kind, kinds, newPlace, type Place, type Service, until } from './service.ts';
 import { addKeyVersions, openTestPool, soon, sql, vaultAddress } from './vault.ts';
 
 /* What a test makes for itself. All of it ends with the test, also when the test fails. */
 
-export async function ownPlace(kind: Kind = kinds().at(-1)!, serverUrl?: string): Promise<Place> {
-  const place = await newPlace(kind, serverUrl);
+export function ownPlace(kind: Kind = kinds().at(-1)!, serverUrl?: string): Promise<Place> {
+  return endsWithTest(newPlace(kind, serverUrl));
+}
+
+export async function endsWithTest(making: Promise<Place>): Promise<Place> {
+  const place = await making;
   onTestFinished(place.remove);
   return place;
 }
@@ -70,12 +74,7 @@ export function actsOn(place: Place, service?: Service) {
   return {
     ...commands,
     /** The JSON that a command prints. It may note its progress on standard error. */
-    json: async (command: string | readonly string[]) => {
-      const words = typeof command === 'string' ? command.split(' ') : command;
-      const { code, stdout, stderr } = await commands.run([...words, '--json']);
-      expect(code, stderr).toBe(0);
-      return JSON.parse(stdout);
-    },
+    json: commands.result,
     sql: (text: string, values?: unknown[]) => sql(place, text, values),
     /** The tokens of an object with values. */
     tokenized: (data: object, node?: Service) => succeed('tokenize', data, node),
@@ -84,29 +83,21 @@ export function actsOn(place: Place, service?: Service) {
   };
 }
 
-export async function ownCluster(settings?: Record<string, string>): Promise<PostgresCluster> {
-  const cluster = await PostgresCluster.start(settings);
+/** @param parent folder of the server's folder */
+export async function ownCluster(settings?: Record<string, string>, parent?: string) {
+  const cluster = await PostgresCluster.start(settings, parent);
   onTestFinished(() => cluster.stop());
   return cluster;
 }
 
-/** Changes a setting of a server; null: resets it. */
-export async function setOn(cluster: PostgresCluster, name: string, value: string | null) {
-  const admin = cluster.directUrl('postgres');
-  const to = value === null ? `reset ${name}` : `set ${name} = '${value}'`;
-  await query(admin, `alter system ${to}`);
-  await query(admin, 'select pg_reload_conf()');
-}
-
 /** Until the returned function is called, or the test ends, commits wait for an absent standby. */
 export async function loseStandby(cluster: PostgresCluster): Promise<() => Promise<void>> {
-  const admin = cluster.directUrl('postgres');
-  await setOn(cluster, 'synchronous_standby_names', 'absent');
-  const probe = query(admin, "select pg_logical_emit_message(true, 'probe', '')");
+  await cluster.alterSystem("set synchronous_standby_names = 'absent'");
+  const probe = cluster.administer("select pg_logical_emit_message(true, 'probe', '')");
   const waiting = "select 1 from pg_stat_activity where wait_event = 'SyncRep'";
-  await until(async () => (await query(admin, waiting)).length > 0, 'a commit that waits');
+  await until(async () => (await cluster.administer(waiting)).length > 0, 'a commit that waits');
   const back = async () => {
-    await setOn(cluster, 'synchronous_standby_names', null);
+    await cluster.alterSystem('reset synchronous_standby_names');
     await probe;
   };
   onTestFinished(back);
@@ -142,8 +133,9 @@ export function blockVault(
 /** A transaction in a vault that the returned function rolls back, or the end of the test. */
 export async function held(place: Place, statement: string, name = 'holder') {
   const client = new pg.Client({ ...vaultAddress(place), application_name: name });
+  client.on('error', () => {});
   await client.connect();
-  onTestFinished(() => client.end());
+  onTestFinished(() => client.end().catch(() => {}));
   await client.query('begin');
   await client.query(statement);
   return async () => void (await client.query('rollback'));

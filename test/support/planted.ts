@@ -1,17 +1,17 @@
 import { query } from './postgres.ts';
 
-/** Functions of the attacker: name, arguments, result, and the expression of pg_catalog. */
-const FUNCTIONS: readonly [name: string, args: string, result: string, value: string][] = [
-  ['scaled', 'integer, interval', 'interval', "interval '1 second'"],
-  ['same', 'uuid, uuid', 'boolean', 'true'],
-  ['same', 'bytea, bytea', 'boolean', 'true'],
-  ['same', 'text, text', 'boolean', 'true'],
-  ['same', 'integer, smallint', 'boolean', 'true'],
-  ['less', 'timestamptz, timestamptz', 'boolean', 'true'],
-  ['less', 'uuid, uuid', 'boolean', 'true'],
-  ['joined', 'bytea, bytea', 'bytea', "''::bytea"],
-  ['later', 'timestamptz, interval', 'timestamptz', "'2000-01-01'::timestamptz"],
-  ['since', 'timestamptz, timestamptz', 'interval', "interval '1 second'"],
+/** Functions of the attacker: name, arguments, result, expression of pg_catalog, and operators. */
+const FUNCTIONS: readonly (readonly string[])[] = [
+  ['scaled', 'integer, interval', 'interval', "interval '1 second'", '*'],
+  ['same', 'uuid, uuid', 'boolean', 'true', '='],
+  ['same', 'bytea, bytea', 'boolean', 'true', '= <>'],
+  ['same', 'text, text', 'boolean', 'true', '='],
+  ['same', 'integer, smallint', 'boolean', 'true', '='],
+  ['less', 'timestamptz, timestamptz', 'boolean', 'true', '<= < >'],
+  ['less', 'uuid, uuid', 'boolean', 'true', '< >'],
+  ['joined', 'bytea, bytea', 'bytea', "''::bytea", '||'],
+  ['later', 'timestamptz, interval', 'timestamptz', "'2000-01-01'::timestamptz", '+'],
+  ['since', 'timestamptz, timestamptz', 'interval', "interval '1 second'", '-'],
   ['unnest', 'text[]', 'setof text', ''],
   ['unnest', 'uuid[], uuid[], smallint[], bytea[]', 'setof record', ''],
   ['now', '', 'timestamptz', "'2000-01-01'::timestamptz"],
@@ -32,22 +32,6 @@ const FUNCTIONS: readonly [name: string, args: string, result: string, value: st
   ['has_table_privilege', 'oid, text', 'boolean', 'true'],
   ['has_column_privilege', 'text, text, text', 'boolean', 'true'],
   ['format', 'text, text, text, text', 'text', "''"],
-];
-const OPERATORS: readonly [operator: string, name: string, args: string][] = [
-  ['*', 'scaled', 'integer, interval'],
-  ['=', 'same', 'uuid, uuid'],
-  ['=', 'same', 'bytea, bytea'],
-  ['<>', 'same', 'bytea, bytea'],
-  ['=', 'same', 'text, text'],
-  ['=', 'same', 'integer, smallint'],
-  ['<=', 'less', 'timestamptz, timestamptz'],
-  ['<', 'less', 'timestamptz, timestamptz'],
-  ['>', 'less', 'timestamptz, timestamptz'],
-  ['<', 'less', 'uuid, uuid'],
-  ['>', 'less', 'uuid, uuid'],
-  ['||', 'joined', 'bytea, bytea'],
-  ['+', 'later', 'timestamptz, interval'],
-  ['-', 'since', 'timestamptz, timestamptz'],
 ];
 /** Types, tables and aggregates whose names the service uses without a schema. */
 const OTHERS = [
@@ -80,19 +64,18 @@ export async function plant(url: string): Promise<void> {
     made,
     'create function public.trap(text) returns text language plpgsql as $$ begin insert into public.sprung values ($1); return $1; end $$',
   );
-  for (const [name, args, result, value] of FUNCTIONS) {
+  for (const [name, args = '', result, value, operators = ''] of FUNCTIONS) {
     const body = `begin insert into public.sprung values ('${name}(${args})'); return ${value}; end`;
     await query(
       made,
       `create function public.${name}(${args}) returns ${result} language plpgsql as $$ ${body} $$`,
     );
-  }
-  for (const [operator, name, args] of OPERATORS) {
     const [left, right] = args.split(', ');
-    await query(
-      made,
-      `create operator public.${operator} (leftarg = ${left}, rightarg = ${right}, function = public.${name})`,
-    );
+    for (const operator of operators.split(' ').filter((one) => one !== ''))
+      await query(
+        made,
+        `create operator public.${operator} (leftarg = ${left}, rightarg = ${right}, function = public.${name})`,
+      );
   }
   for (const statement of OTHERS) await query(made, statement);
 }

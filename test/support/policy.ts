@@ -13,15 +13,6 @@ import {
 } from './service.ts';
 import { sql } from './vault.ts';
 
-export interface DataAnswer {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly text: string;
-  /** The text of `data`. */
-  readonly data: string;
-  readonly body: any;
-}
-
 type More = Readonly<Record<string, string>>;
 
 const ALL = ['--can', 'tokenize,detokenize,lookup'];
@@ -69,7 +60,7 @@ export function governed(
     who = 'app',
     more: More = {},
     { url }: { readonly url: string } = at.service,
-  ): Promise<DataAnswer> {
+  ) {
     const sent = typeof data === 'string' ? data : JSON.stringify(data);
     const values = data === undefined ? undefined : JSON.parse(sent);
     const response = await fetch(`${url}/api/v1/${to}`, {
@@ -85,8 +76,9 @@ export function governed(
     if (!response.ok) expectNoSecretIn(`${JSON.stringify([...headers])}${text}`, values);
     const body = JSON.parse(text);
     noteSecrets([values, body.data]);
-    const end = text.search(/,"(?:unapplied|status|request_id)":/);
-    return { status, headers, text, body, data: text.slice('{"data":'.length, end) };
+    /** The text of `data`. */
+    const dataText = text.slice(8, text.search(/,"(?:unapplied|status|request_id)":/));
+    return { status, headers, text, body, data: dataText };
   }
   return {
     get service() {

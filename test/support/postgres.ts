@@ -225,11 +225,11 @@ export async function createDatabase(serverUrl: string): Promise<string> {
 
 /** Runs one statement on a new connection. */
 export async function query(
-  url: string,
+  at: string | pg.ClientConfig,
   text: string,
   values: unknown[] = [],
 ): Promise<Record<string, any>[]> {
-  const client = new pg.Client({ connectionString: url });
+  const client = new pg.Client(at);
   await client.connect();
   try {
     return (await client.query(text, values)).rows;

@@ -1,11 +1,13 @@
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
+import { Agent, type RequestOptions, request } from 'node:http';
+import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { ADMIN_TOKEN, admin, adminPlace } from './admin.ts';
 import { type Body, textOf, type Words, written } from './bodies.ts';
 import { startWithOps } from './ops.ts';
-import { type Price, Probe, probeSettings } from './probed.ts';
-import { call, NO_LIMITS, type Place, runJson, type Service, until } from './service.ts';
+import { call, NO_LIMITS, type Place, ROOT, runJson, type Service, until } from './service.ts';
 
 /** What no request may cost: processor time of the main thread in one go, and memory. */
 const MOST_MS = 50;
@@ -141,6 +143,93 @@ export interface Priced extends Case {
 const NO_HEADER = /[^\t\x20-\x7e\x80-\xff]/g;
 const MAX_HEADER = 15_000;
 
+/** What a request costs the process that answers it. */
+interface Price {
+  /** The longest processor time of the main thread between two turns of its event loop. */
+  readonly longestMs: number;
+  /** Processor time of the main thread in turns that did something. */
+  readonly busyMs: number;
+  /** The most resident memory, beyond that of the resting process. */
+  readonly bytes: number;
+}
+
+/** More would only make a search that has found something slower. */
+const TIMEOUT_MS = 30_000;
+
+/** Settings of a service that is measured. Young memory is small, so that garbage shows less. */
+function probeSettings({ folder }: Place): Record<string, string> {
+  const preload = join(ROOT, 'test/support/probe.mjs');
+  return {
+    PROBE: join(folder, 'probe'),
+    NODE_OPTIONS: `--expose-gc --max-semi-space-size=1 --import=${preload}`,
+  };
+}
+
+/** Measures requests to a service, one at a time. */
+class Probe {
+  readonly #path: string;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  #socket: Socket | undefined;
+
+  constructor({ place }: Pick<Service, 'place'>) {
+    this.#path = join(place.folder, 'probe');
+  }
+
+  /** Resolves to the status and the price. Rejects when no answer comes. */
+  async price(url: string, options: RequestOptions, body: string) {
+    let status = 0;
+    const price = await this.during(async () => {
+      status = await this.#send(url, options, body);
+    });
+    return { status, ...price };
+  }
+
+  /** What a piece of work costs. */
+  async during(work: () => Promise<void>): Promise<Price> {
+    await this.#command('begin');
+    await work();
+    return this.#command('end');
+  }
+
+  /** Processor time of a fixed piece of work. */
+  async calibrationMs(): Promise<number> {
+    return (await this.#command('calibrate')).ms;
+  }
+
+  close(): void {
+    this.#socket?.destroy();
+    this.#agent.destroy();
+  }
+
+  async #command(name: string): Promise<any> {
+    this.#socket ??= connect(this.#path);
+    const socket = this.#socket;
+    const isOver = new AbortController();
+    const end = () => isOver.abort();
+    socket.once('close', end);
+    try {
+      socket.write(name);
+      return JSON.parse(String(await once(socket, 'data', { signal: isOver.signal })));
+    } finally {
+      socket.off('close', end);
+    }
+  }
+
+  #send(url: string, options: RequestOptions, body: string): Promise<number> {
+    return new Promise((resolve, reject) => {
+      const sent = request(url, { ...options, agent: this.#agent });
+      sent.setTimeout(TIMEOUT_MS, () => sent.destroy(new Error('no answer')));
+      sent.on('error', reject);
+      sent.on('response', (response) => {
+        response.on('error', reject);
+        response.on('close', () => resolve(response.statusCode!));
+        response.resume();
+      });
+      sent.end(body);
+    });
+  }
+}
+
 /** A service whose requests are measured. */
 export class Measured {
   readonly #place: Place;
@@ -190,12 +279,13 @@ export class Measured {
     const bodyBytes = Buffer.byteLength(text);
     const authorization = `Bearer ${isAdmin ? ADMIN_TOKEN : this.#apiKeys[caller]}`;
     const url = (isAdmin ? this.#service.opsUrl : this.#service.url) + path;
-    const json = { authorization, 'content-type': 'application/json' };
+    const length = { 'content-length': String(bodyBytes) };
+    const json = { authorization, 'content-type': 'application/json', ...length };
     const sent: Record<string, string> = { ...json, ...headers };
     for (const [name, words] of Object.entries(one.headers ?? {}))
       sent[name] = textOf(words, this.#named).replaceAll(NO_HEADER, '?').slice(0, MAX_HEADER);
     try {
-      const price = await this.#probe.price({ url, method, headers: sent, body: text });
+      const price = await this.#probe.price(url, { method, headers: sent }, text);
       const mostBytes =
         SLACK_BYTES + (path.includes('policy') ? THREAD_BYTES : 0) + MOST_BYTES_A_BYTE * bodyBytes;
       const share = Math.max(price.longestMs / (MOST_MS * this.#scale), price.bytes / mostBytes);

@@ -1,5 +1,5 @@
 /**
- * Preloaded into a service, measures what a request costs it: see probed.ts. A timer of 1 ms comes
+ * Preloaded into a service, measures what a request costs it: see priced.ts. A timer of 1 ms comes
  * once in each turn of the event loop that takes longer.
  */
 import { openSync, readFileSync, readSync, writeFileSync } from 'node:fs';

@@ -3,16 +3,11 @@ import { chownSync, readlinkSync } from 'node:fs';
 import { createServer } from 'node:net';
 
 /** Living children of a process. */
-export function childrenOf(pid: number): number[] {
-  return children(pid).map((child) => child.pid);
-}
-
-function children(parent: number): { pid: number; command: string }[] {
-  const listed = execFileSync('ps', ['-ww', '-eo', 'pid=,ppid=,stat=,args='], { encoding: 'utf8' });
+export function childrenOf(parent: number): number[] {
+  const listed = execFileSync('ps', ['-eo', 'pid=,ppid=,stat='], { encoding: 'utf8' });
   return listed.split('\n').flatMap((line) => {
-    const [, pid, ppid, state, command] = /^ *(\d+) +(\d+) +(\S+) +(.*)$/.exec(line) ?? [];
-    const isChild = Number(ppid) === parent && !state!.startsWith('Z');
-    return isChild ? [{ pid: Number(pid), command: command!.trimEnd() }] : [];
+    const [pid, ppid, state] = line.trim().split(/ +/);
+    return Number(ppid) === parent && !state!.startsWith('Z') ? [Number(pid)] : [];
   });
 }
 

@@ -1,121 +1,140 @@
+import type { Keyring } from '../../src/crypto/keyring.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import type { RecordStore } from '../../src/store/records.ts';
 import { forgetTokens, removeExpired } from '../../src/store/removal.ts';
 import { Detokenizer } from '../../src/tokens/detokenizer.ts';
 import { Tokenizer } from '../../src/tokens/tokenizer.ts';
 import type { Token, Value } from '../../src/types.ts';
-import { testKeyring, testLeasedKeyring } from './keys.ts';
+import { testLeasedKeyring } from './keys.ts';
 import type { Random } from './random.ts';
 import { soon } from './vault.ts';
 
-/** The calls of one kind for a token or a value. */
-class Calls {
-  active = 0;
-  lastStartMs = -Infinity;
-  /** Of the last answered call. */
-  lastEndMs = -Infinity;
-
-  async during<T>(work: () => Promise<T>): Promise<T> {
-    const startedAtMs = performance.now();
-    this.active++;
-    const result = await work();
-    this.active--;
-    this.lastEndMs = performance.now();
-    this.lastStartMs = Math.max(this.lastStartMs, startedAtMs);
-    return result;
-  }
+/** An acknowledged token, with its expiry. */
+interface Promised {
+  readonly askedAtMs: number;
+  readonly untilMs: number;
 }
 
-/** A token that was given out: each time, when it was asked for, and until when it is known. */
-interface Given {
-  readonly value: Value;
-  readonly promises: { readonly askedAtMs: number; readonly untilMs: number }[];
-  readonly forgets: Calls;
-}
+/** Calls that forget a token, or tokenize a value. */
+const NO_CALLS = {
+  active: 0,
+  /** The end of the last answered call. */
+  lastEndMs: -Infinity,
+  lastStartMs: -Infinity,
+};
 
-const VALUES = Array.from({ length: 30 }, (_, i) => `some value ${i}` as Value);
+const VALUES = 30;
 const TIMES_TO_LIVE_S = [1, 1, 1, 2, 60, null];
 
 /** Concurrent workers that tokenize, forget, detokenize, and remove expired records. */
-export async function runRetention(
-  random: Random,
-  newStore: () => RecordStore,
-  pool: Pool,
-  steps: number,
-) {
-  const problems: string[] = [];
+export class RetentionRun {
+  readonly problems: string[] = [];
   /** How many answers had to be a value, and how many had to be unknown. */
-  const counts = { known: 0, unknown: 0 };
-  const keyring = testKeyring();
-  const onDamaged = () => problems.push('a damaged record');
-  const newTokenizer = () => new Tokenizer(newStore(), testLeasedKeyring(), 'tok', onDamaged);
-  const tokenizers = [newTokenizer(), newTokenizer()];
-  const detokenizer = new Detokenizer(newStore(), testLeasedKeyring(), onDamaged);
-  const given = new Map<Token, Given>();
-  const uses = new Map(VALUES.map((value) => [value, new Calls()]));
+  known = 0;
+  unknown = 0;
+  readonly #random: Random;
+  readonly #keyring: Keyring;
+  readonly #tokenizers: readonly Tokenizer[];
+  readonly #detokenizer: Detokenizer;
+  readonly #pool: Pool;
+  /** All acknowledged tokens. */
+  readonly #values = new Map<Token, Value>();
+  readonly #promises = new Map<Token, Promised[]>();
+  /** By token those that forget it, and by value those that tokenize it. */
+  readonly #calls = new Map<string, typeof NO_CALLS>();
 
-  async function tokenize(): Promise<void> {
-    const values = [...new Set(Array.from({ length: 5 }, () => random.pick(VALUES)))];
-    const timeToLiveS = random.pick(TIMES_TO_LIVE_S);
-    const mode = random.below(8) === 0 ? 'random' : 'deterministic';
-    const terms = { token_mode: mode, time_to_live_s: timeToLiveS } as const;
-    const tokenizer = random.pick(tokenizers);
-    const askedAtMs = performance.now();
-    const work = async () => {
-      const tokens = await tokenizer.tokenize(values, terms);
-      const untilMs = askedAtMs + (timeToLiveS ?? Infinity) * 1_000;
-      for (const [i, token] of tokens.entries()) {
-        const value = values[i]!;
-        const one = given.get(token) ?? { value, promises: [], forgets: new Calls() };
-        if (one.value !== value) problems.push('one token, two values');
-        one.promises.push({ askedAtMs, untilMs });
-        given.set(token, one);
-      }
+  constructor(random: Random, newStore: () => RecordStore, pool: Pool) {
+    this.#random = random;
+    const keys = testLeasedKeyring();
+    this.#keyring = keys.keyring;
+    const onDamaged = () => this.problems.push('a damaged record');
+    this.#tokenizers = [0, 1].map(() => new Tokenizer(newStore(), keys, 'tok', onDamaged));
+    this.#detokenizer = new Detokenizer(newStore(), keys, onDamaged);
+    this.#pool = pool;
+  }
+
+  async run(workers: number, steps: number): Promise<void> {
+    let isOver = false;
+    const remove = async () => {
+      while (!isOver) await removeExpired(this.#pool, 50, soon());
     };
-    await values.reduce((inner, value) => () => uses.get(value)!.during(inner), work)();
+    const work = async () => {
+      for (let step = 0; step < steps; step++) await this.#step();
+    };
+    const removing = [remove(), remove()];
+    try {
+      await Promise.all(Array.from({ length: workers }, work));
+    } finally {
+      isOver = true;
+      await Promise.all(removing);
+    }
   }
 
-  async function detokenize(token: Token): Promise<void> {
-    const { value, promises, forgets } = given.get(token)!;
+  #step(): Promise<void> {
+    const kind = this.#random.below(10);
+    if (kind < 2 || this.#values.size === 0) return this.#tokenize();
+    const token = this.#random.pick([...this.#values.keys()]);
+    return kind < 4 ? this.#forget(token) : this.#detokenize(token);
+  }
+
+  async #tokenize(): Promise<void> {
+    const drawn = Array.from({ length: 5 }, () => `some value ${this.#random.below(VALUES)}`);
+    const values = [...new Set(drawn)] as Value[];
+    const timeToLiveS = this.#random.pick(TIMES_TO_LIVE_S);
+    const tokenMode = this.#random.below(8) === 0 ? 'random' : 'deterministic';
+    const tokenizer = this.#random.pick(this.#tokenizers);
+    for (const value of values) this.#callsOf(value).active++;
+    const askedAtMs = performance.now();
+    const tokens = await tokenizer.tokenize(values, {
+      token_mode: tokenMode,
+      time_to_live_s: timeToLiveS,
+    });
+    const untilMs = askedAtMs + (timeToLiveS ?? Infinity) * 1000;
+    tokens.forEach((token, i) => {
+      const value = values[i]!;
+      if ((this.#values.get(token) ?? value) !== value) this.problems.push('one token, two values');
+      this.#values.set(token, value);
+      this.#promises.set(token, [...(this.#promises.get(token) ?? []), { askedAtMs, untilMs }]);
+      const uses = this.#callsOf(value);
+      uses.active--;
+      uses.lastEndMs = performance.now();
+    });
+  }
+
+  async #forget(token: Token): Promise<void> {
+    const forgets = this.#callsOf(token);
+    const startedAtMs = performance.now();
+    forgets.active++;
+    await forgetTokens(this.#pool, [this.#keyring.tokenFingerprint(token)], soon());
+    forgets.active--;
+    forgets.lastEndMs = performance.now();
+    forgets.lastStartMs = Math.max(forgets.lastStartMs, startedAtMs);
+    await this.#detokenize(token);
+  }
+
+  async #detokenize(token: Token): Promise<void> {
+    const promises = this.#promises.get(token)!;
+    const value = this.#values.get(token)!;
+    const forgets = this.#callsOf(token);
     const forgottenAtMs = forgets.lastStartMs;
-    const [found] = await detokenizer.detokenize([token]);
+    const [found] = await this.#detokenizer.detokenize([token]);
     const nowMs = performance.now();
-    if (found === undefined) problems.push('as if it had never been');
-    if (found && found !== value) problems.push('another value');
-    const isPromised = promises.some(
-      (one) => one.askedAtMs > forgets.lastEndMs && one.untilMs > nowMs,
-    );
-    const { active, lastEndMs } = uses.get(value)!;
-    if (forgets.active === 0 && isPromised) {
-      counts.known++;
-      if (found === null) problems.push('lost within its time to live');
-    }
-    if (active === 0 && lastEndMs < forgottenAtMs) {
-      counts.unknown++;
-      if (found !== null) problems.push('known though forgotten');
-    }
+    if (found === undefined) this.problems.push('as if it had never been');
+    if (found && found !== value) this.problems.push('another value');
+    const mustBeKnown =
+      forgets.active === 0 &&
+      promises.some((one) => one.askedAtMs > forgets.lastEndMs && one.untilMs > nowMs);
+    const uses = this.#callsOf(value);
+    const mustBeUnknown = uses.active === 0 && uses.lastEndMs < forgottenAtMs;
+    if (mustBeKnown) this.known++;
+    if (mustBeUnknown) this.unknown++;
+    if (mustBeKnown && found === null) this.problems.push('lost within its time to live');
+    if (mustBeUnknown && found !== null) this.problems.push('known though forgotten');
   }
 
-  async function step(): Promise<void> {
-    const kind = random.below(10);
-    if (kind < 2 || given.size === 0) return tokenize();
-    const token = random.pick([...given.keys()]);
-    const fingerprint = keyring.tokenFingerprint(token);
-    const forget = () => forgetTokens(pool, [fingerprint], soon());
-    if (kind < 4) await given.get(token)!.forgets.during(forget);
-    return detokenize(token);
+  #callsOf(of: Token | Value): typeof NO_CALLS {
+    const calls = this.#calls.get(of) ?? { ...NO_CALLS };
+    this.#calls.set(of, calls);
+    return calls;
   }
-
-  let isOver = false;
-  const repeat = async (work: () => Promise<unknown>, isEnough: (done: number) => boolean) => {
-    for (let done = 0; !isEnough(done); done++) await work();
-  };
-  const remove = () => removeExpired(pool, 50, soon());
-  const removing = [0, 1].map(() => repeat(remove, () => isOver));
-  const working = Array.from({ length: 8 }, () => repeat(step, (done) => done === steps));
-  await Promise.all(working).finally(() => {
-    isOver = true;
-  });
-  await Promise.all(removing);
-  return { problems, ...counts };
 }

@@ -1,5 +1,14 @@
 import { afterAll, beforeAll } from 'vitest';
-import { leastPrivilegePlace, type Service, startService, until } from './service.ts';
+import {
+  type Kind,
+  leastPrivilegePlace,
+  makeVault,
+  newPlace,
+  type Place,
+  type Service,
+  startService,
+  until,
+} from './service.ts';
 
 /** One service for all tests of a block. Its fields are there once the tests run. */
 export function served<S extends Service = Service>(start: () => Promise<S>): S {
@@ -12,6 +21,24 @@ export function served<S extends Service = Service>(start: () => Promise<S>): S 
     service.place?.remove();
   });
   return service;
+}
+
+/** A vault with a running service, for all tests of a block. */
+export function servedVault<S extends Service = Service>(
+  kind: Kind,
+  start = startService as (place: Place) => Promise<S>,
+) {
+  const service = served(async () => {
+    const place = await newPlace(kind);
+    await makeVault(place);
+    return start(place);
+  });
+  return {
+    service,
+    get place() {
+      return service.place;
+    },
+  };
 }
 
 /** A service with no more rights than it needs. */

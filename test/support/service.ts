@@ -3,7 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { chmodSync, cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, inject } from 'vitest';
+import { expect, inject } from 'vitest';
 import { postgresBin, query } from './postgres.ts';
 import { CLI, type Kind, makePlace, NO_LIMITS, type Place, runCli, spawnCli } from './program.ts';
 import { expectNoSecretIn, noteSecrets, watchOutput } from './secrecy.ts';
@@ -44,46 +44,17 @@ export function newBlankPlace(): Promise<Place> {
   return makePlace('embedded', '');
 }
 
-export interface Service {
-  readonly place: Place;
-  readonly url: string;
-  readonly opsUrl: string | undefined;
-  readonly pid: number;
-  /** From the first start on a new place, or from the place; otherwise empty. */
-  readonly api_key: string;
-  readonly client_id: string;
-  /** All output so far, from both streams. */
-  output(): string;
-  /** Resolves to the exit code, or the name of the signal. */
-  readonly exit: Promise<number | string>;
-  kill(signal?: NodeJS.Signals): void;
-  /** Closes the service's standard output. Its later writes fail. */
-  closeOutput(): void;
-  /** Sends SIGINT and waits for the end. */
-  stop(): Promise<void>;
-}
-
-/** A service that may never come to listen. */
-export interface Starting extends Omit<Service, 'url' | 'opsUrl' | 'api_key' | 'client_id'> {
-  /** Resolves when it listens. Rejects with its output if it ends. */
-  readonly listening: Promise<Service>;
-}
-
 /** Starts the real program. Resolves when it listens. Rejects with its output if it ends. */
 export function startService(
   place: Place,
   env: Record<string, string> = {},
-  node = process.execPath,
+  node?: string,
 ): Promise<Service> {
   return beginService(place, env, node).listening;
 }
 
 /** Begins a start of the real program, which may end before it listens. */
-export function beginService(
-  place: Place,
-  env: Record<string, string> = {},
-  node = process.execPath,
-): Starting {
+export function beginService(place: Place, env: Record<string, string> = {}, node?: string) {
   const settings = {
     PORT: '0',
     OPS_PORT: '0',
@@ -117,10 +88,14 @@ export function beginService(
   const starting = {
     place,
     pid: child.pid!,
+    /** All output so far, from both streams. */
     output: () => output,
+    /** Resolves to the exit code, or the name of the signal. */
     exit,
     kill: (signal: NodeJS.Signals = 'SIGKILL') => void child.kill(signal),
+    /** Closes the service's standard output. Its later writes fail. */
     closeOutput: () => void child.stdout!.destroy(),
+    /** Sends SIGINT and waits for the end. */
     stop: async () => {
       child.kill('SIGINT');
       await exit;
@@ -132,12 +107,18 @@ export function beginService(
     },
   };
   const listening = line.then(({ url, ops_url: opsUrl }) => {
-    return { ...starting, url, opsUrl, ...(place.service ?? firstClient(output)) };
+    const { client_id, api_key } = place.service ?? firstClient(output);
+    // The API key is from the first start on a new place, or from the place; otherwise empty.
+    return { ...starting, url, opsUrl, client_id, api_key };
   });
   // Only who waits for it has to know that it never listened.
   listening.catch(() => {});
+  /** `listening` resolves when it listens, and rejects with its output if it ends. */
   return { ...starting, listening };
 }
+/** A service that may never come to listen. */
+export type Starting = ReturnType<typeof beginService>;
+export type Service = Readonly<Awaited<Starting['listening']>>;
 
 /** The client that a first start made, from the log; empty strings without a new client. */
 export function firstClient(output: string): { client_id: string; api_key: string } {
@@ -214,24 +195,6 @@ export interface NewClient {
 export async function makeVault(place: Place): Promise<void> {
   const { code, stderr } = await runCli(['migrate'], place);
   expect(code, stderr).toBe(0);
-}
-
-/** One vault with a running service, for all tests of a block. */
-export function servedVault<S extends Service = Service>(
-  kind: Kind,
-  start: (place: Place) => Promise<S> = startService as (place: Place) => Promise<S>,
-): { readonly place: Place; readonly service: S } {
-  const at = {} as { place: Place; service: S };
-  beforeAll(async () => {
-    at.place = await newPlace(kind);
-    await makeVault(at.place);
-    at.service = await start(at.place);
-  });
-  afterAll(async () => {
-    await at.service.stop();
-    at.place.remove();
-  });
-  return at;
 }
 
 /** A client of a vault, with a name of its own and its first API key. */

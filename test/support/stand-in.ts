@@ -3,9 +3,12 @@ import {
   createServer,
   type Server as HttpServer,
   type IncomingMessage,
-  type ServerOptions,
   type ServerResponse,
 } from 'node:http';
+import {
+  createServer as createTlsServer,
+  type ServerOptions as TlsServerOptions,
+} from 'node:https';
 import {
   type AddressInfo,
   createServer as createTcpServer,
@@ -30,33 +33,33 @@ export async function tcpServer(onSocket: (socket: Socket) => void = () => {}): 
 
 /** A server of HTTP that stands in for another one. Its port stays the same. */
 export class StandIn {
-  readonly #server: HttpServer;
+  protected readonly server: HttpServer;
+  readonly #scheme: string;
   #port = 0;
 
+  /** @param options with `key` and `cert`, it speaks TLS */
   constructor(
     answer: (request: IncomingMessage, response: ServerResponse) => unknown,
-    options: ServerOptions = {},
+    options: TlsServerOptions = {},
   ) {
-    this.#server = createServer(options, (request, response) => void answer(request, response));
+    const isTls = options.key !== undefined;
+    this.server = isTls ? createTlsServer(options) : createServer(options);
+    this.server.on('request', (request, response) => void answer(request, response));
+    this.#scheme = isTls ? 'https' : 'http';
   }
 
   get url(): string {
-    return `http://127.0.0.1:${this.#port}`;
-  }
-
-  /** Calls `onSocket` with each connection. */
-  onConnection(onSocket: (socket: Socket) => void): void {
-    this.#server.on('connection', onSocket);
+    return `${this.#scheme}://127.0.0.1:${this.#port}`;
   }
 
   async open(): Promise<this> {
-    this.#port = await listen(this.#server, this.#port);
+    this.#port = await listen(this.server, this.#port);
     return this;
   }
 
   /** Also cuts all connections. */
   stop(): void {
-    this.#server.close();
-    this.#server.closeAllConnections();
+    this.server.close();
+    this.server.closeAllConnections();
   }
 }

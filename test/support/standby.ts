@@ -1,36 +1,24 @@
 import { onTestFinished } from 'vitest';
-import { backends, newScene, type Scene, start } from './fault.ts';
+import { backends, newScene, nodesAt } from './fault.ts';
 import { type PostgresCluster, query } from './postgres.ts';
-import { call, type Place, type Service, until } from './service.ts';
-
-export interface Pair extends Omit<Scene, 'cluster'> {
-  readonly primary: PostgresCluster;
-  readonly standby: PostgresCluster;
-  /** A statement in the vault, as a server has it. */
-  on(server: PostgresCluster, text: string, values?: readonly unknown[]): ReturnType<typeof query>;
-}
+import { call, type Place, until } from './service.ts';
 
 /** Nodes on a primary and its standby, which is synchronous if nothing else is said. */
-export async function newPair(
-  nodes = 2,
-  env: Record<string, string> = {},
-  isSynchronous = true,
-): Promise<Pair> {
+export async function newPair(nodes = 2, env?: Record<string, string>, isSynchronous = true) {
   const { cluster: primary, place, proxy } = await newScene({ nodes: 0 });
   const standby = await primary.startStandby(proxy.through(primary.directUrl('postgres')));
   onTestFinished(() => standby.stop());
   if (!isSynchronous) await primary.alterSystem('reset synchronous_standby_names');
   const name = new URL(place.env.DATABASE_URL!).pathname.slice(1);
   place.env.DATABASE_URL = urlOf(place, primary, standby);
-  const started: Service[] = [];
-  while (started.length < nodes) started.push(await start(place, env));
-  const [service] = started as [Service];
   return {
-    ...{ primary, standby, proxy, place, nodes: started, service },
-    api_key: service?.api_key ?? '',
-    on: (server, text, values) => query(server.directUrl(name), text, values as unknown[]),
+    ...{ primary, standby, proxy, ...(await nodesAt(place, nodes, env)) },
+    /** A statement in the vault, as a server has it. */
+    on: (server: PostgresCluster, text: string, values?: readonly unknown[]) =>
+      query(server.directUrl(name), text, values as unknown[]),
   };
 }
+export type Pair = Awaited<ReturnType<typeof newPair>>;
 
 /** The URL of a vault with the hosts of these servers, in this order. */
 export function urlOf(place: Place, ...clusters: readonly PostgresCluster[]): string {

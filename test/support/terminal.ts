@@ -10,54 +10,56 @@ export const hasTerminal = spawnSync('script', ['-qec', 'true', '/dev/null']).st
 /** The only escape sequences of the program. */
 export const COLOURS = new RegExp(`${String.fromCharCode(27)}\\[\\d+m`, 'g');
 
-export interface OnTerminal {
-  /** The output on the terminal, with `\n` as line end. */
-  output(): string;
-  readonly url: string;
-  readonly opsUrl: string | undefined;
-  /** Sends SIGINT and waits for the end. */
-  stop(): Promise<void>;
+/** A shell command on a terminal of its own, for `spawn` and `spawnSync`. */
+function onTerminal(command: string, place: Place, env: Record<string, string> = {}) {
+  const { PATH = '', HOME = '' } = process.env;
+  const surroundings = { PATH, HOME, TERM: 'xterm-256color', SHELL: '/bin/sh' };
+  return [
+    'script',
+    ['-qefc', command, '/dev/null'],
+    { cwd: place.folder, env: { ...surroundings, ...place.env, ...env } },
+  ] as const;
 }
 
+const standin = (...args: readonly string[]) =>
+  [process.execPath, CLI, ...args].map((arg) => `'${arg}'`).join(' ');
+
 /** Does the same as `startService`, with a terminal as standard output. */
-export async function serveOnTerminal(
-  place: Place,
-  env: Record<string, string> = {},
-): Promise<OnTerminal> {
+export async function serveOnTerminal(place: Place, env: Record<string, string> = {}) {
   const own = { PORT: '0', OPS_PORT: '0', ...NO_LIMITS, LOG_FORMAT: 'json' };
-  const { PATH = '', HOME = '' } = process.env;
   // `exec` replaces the shell, so that the signal reaches the service and not the terminal.
-  const command = `echo pid $$; exec '${process.execPath}' '${CLI}' serve`;
-  const child = spawn('script', ['-qefc', command, '/dev/null'], {
-    cwd: place.folder,
-    env: { PATH, HOME, TERM: 'xterm-256color', SHELL: '/bin/sh', ...place.env, ...own, ...env },
-    stdio: ['pipe', 'pipe', 'pipe'],
-  });
+  const command = `echo pid $$; exec ${standin('serve')}`;
+  const child = spawn(...onTerminal(command, place, { ...own, ...env }));
   let output = '';
   // The text for the person at the terminal is not part of the log.
   watchOutput(() => output.replaceAll(/^ {2}(stk_|curl ).*$/gm, ''));
   const exit = new Promise<number | null>((resolve) => child.once('exit', resolve));
-  const listening = await new Promise<Pick<OnTerminal, 'url' | 'opsUrl'>>((resolve, reject) => {
-    child.stdout.on('data', (chunk) => {
-      output += String(chunk).replaceAll('\r\n', '\n');
-      const plain = output.replaceAll(COLOURS, '');
-      const found = /"?\burl"?: ?"([^"]+)"/.exec(plain);
-      const ops = /"?\bops_url"?: ?"([^"]+)"/.exec(plain);
-      // The first line with the address, in either log format, is the line of the start.
-      if (found !== null && plain.includes('listening') && plain.endsWith('\n'))
-        resolve({ url: found[1]!, opsUrl: ops?.[1] });
-    });
-    void exit.then((code) => reject(new Error(`serve ended with ${code}:\n${output}`)));
-  });
+  const listening = await new Promise<{ url: string; opsUrl: string | undefined }>(
+    (resolve, reject) => {
+      child.stdout.on('data', (chunk) => {
+        output += String(chunk).replaceAll('\r\n', '\n');
+        const plain = output.replaceAll(COLOURS, '');
+        const found = /"?\burl"?: ?"([^"]+)"/.exec(plain);
+        const ops = /"?\bops_url"?: ?"([^"]+)"/.exec(plain);
+        // The first line with the address, in either log format, is the line of the start.
+        if (found !== null && plain.includes('listening') && plain.endsWith('\n'))
+          resolve({ url: found[1]!, opsUrl: ops?.[1] });
+      });
+      void exit.then((code) => reject(new Error(`serve ended with ${code}:\n${output}`)));
+    },
+  );
   return {
-    output: () => output,
     ...listening,
+    /** The output on the terminal, with `\n` as line end. */
+    output: () => output,
+    /** Sends SIGINT and waits for the end. */
     stop: async () => {
       process.kill(Number(/^pid (\d+)$/m.exec(output)![1]), 'SIGINT');
       await exit;
     },
   };
 }
+export type OnTerminal = Awaited<ReturnType<typeof serveOnTerminal>>;
 
 /** The exact bytes that a command writes on a terminal. */
 export function runOnTerminal(
@@ -66,46 +68,29 @@ export function runOnTerminal(
   env: Record<string, string> = {},
   columns = 250,
 ): string {
-  const quoted = [process.execPath, CLI, ...args].map((arg) => `'${arg}'`).join(' ');
-  const command = `stty cols ${columns}; ${quoted}`;
-  const { PATH = '', HOME = '' } = process.env;
-  const { stdout } = spawnSync('script', ['-qec', command, '/dev/null'], {
-    cwd: place.folder,
-    env: { PATH, HOME, TERM: 'xterm-256color', SHELL: '/bin/sh', ...place.env, ...env },
-    encoding: 'utf8',
-  });
-  return stdout.replaceAll('\r\n', '\n');
+  const command = `stty cols ${columns}; ${standin(...args)}`;
+  return String(spawnSync(...onTerminal(command, place, env)).stdout).replaceAll('\r\n', '\n');
 }
 
-/** A command that asks on a terminal of its own. */
-export interface Asked {
-  /** All that the terminal shows so far. */
-  output(): string;
-  /** Types a line, and waits for the end. */
-  answer(line: string): Promise<Ended>;
-}
-
-/** Runs a command on a terminal, and types nothing yet. */
-export function askedOnTerminal(args: readonly string[], place: Place): Asked {
-  const command = [process.execPath, CLI, ...args].join(' ');
-  const child = spawn('script', ['-qec', command, '/dev/null'], {
-    cwd: place.folder,
-    env: { PATH: process.env.PATH, ...place.env },
-    stdio: 'pipe',
-  });
+/** Runs a command that asks on a terminal, and types nothing yet. */
+export function askedOnTerminal(args: readonly string[], place: Place) {
+  const child = spawn(...onTerminal(standin(...args), place));
   let output = '';
   child.stdout.on('data', (chunk) => {
     output += chunk;
   });
   const end = endOf(child);
   return {
+    /** All that the terminal shows so far. */
     output: () => output,
-    answer: (line) => {
+    /** Types a line, and waits for the end. */
+    answer: (line: string): Promise<Ended> => {
       child.stdin.write(`${line}\n`);
       return end;
     },
   };
 }
+export type Asked = ReturnType<typeof askedOnTerminal>;
 
 /** Commands of a document, with the output that the document shows. */
 export interface Step {

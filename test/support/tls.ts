@@ -1,9 +1,13 @@
 import { execFileSync, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
 import { request } from 'node:https';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
 import { parseAnswers, type RawAnswer } from './http.ts';
+import { bearer, JSON_TYPE } from './ops.ts';
 import { type PostgresCluster, run } from './postgres.ts';
 import { handOver } from './processes.ts';
 import { type Place, type Service, startService, usualPlace } from './service.ts';
@@ -12,66 +16,36 @@ import { type Place, type Service, startService, usualPlace } from './service.ts
 export const NAMES = 'DNS:localhost,IP:127.0.0.1';
 
 /** Sends a request on a new connection. Rejects if the TLS handshake fails. */
-export function tlsCall(
+export async function tlsCall(
   service: Service,
   path: string,
   options: ConnectionOptions,
   data?: unknown,
   more: Record<string, string> = {},
 ): Promise<{ status: number; body: any; fingerprint: string }> {
-  return new Promise((resolve, reject) => {
-    const headers = {
-      authorization: `Bearer ${service.api_key}`,
-      'content-type': 'application/json',
-      ...more,
-    };
-    const method = data === undefined ? 'GET' : 'POST';
-    const sent = request(new URL(path, service.url), { ...options, method, headers, agent: false });
-    sent.on('error', reject);
-    sent.on('response', (response) => {
-      const { fingerprint256: fingerprint } = (response.socket as TLSSocket).getPeerCertificate();
-      let text = '';
-      response.on('data', (chunk) => {
-        text += chunk;
-      });
-      response.on('error', reject);
-      response.on('end', () =>
-        resolve({ status: response.statusCode!, body: JSON.parse(text), fingerprint }),
-      );
-    });
-    sent.end(data === undefined ? undefined : JSON.stringify({ data }));
-  });
+  const headers = { ...bearer(service.api_key), ...JSON_TYPE, ...more };
+  const method = data === undefined ? 'GET' : 'POST';
+  const sent = request(new URL(path, service.url), { ...options, method, headers, agent: false });
+  sent.end(data === undefined ? undefined : JSON.stringify({ data }));
+  const [response] = (await once(sent, 'response')) as [IncomingMessage];
+  const { fingerprint256: fingerprint } = (response.socket as TLSSocket).getPeerCertificate();
+  return { status: response.statusCode!, body: JSON.parse(await text(response)), fingerprint };
 }
 
 /** Writes bytes over TLS. Resolves to the answers when the server closes the connection. */
-export function tlsExchange(
+export async function tlsExchange(
   service: Service,
   options: ConnectionOptions,
   bytes: string,
 ): Promise<RawAnswer[]> {
-  return new Promise((resolve, reject) => {
-    const socket = tlsConnect(service, options);
-    let received = '';
-    socket.once('secureConnect', () => socket.write(bytes));
-    socket.on('data', (chunk) => {
-      received += chunk.toString('latin1');
-    });
-    socket.on('error', reject);
-    socket.on('close', () => resolve(parseAnswers(received)));
-  });
+  const socket = tlsConnect(service, options);
+  socket.write(bytes);
+  return parseAnswers(Buffer.concat(await socket.toArray()).toString('latin1'));
 }
 
 export function tlsConnect(service: Service, options: ConnectionOptions): TLSSocket {
   const { hostname, port } = new URL(service.url);
   return connect({ host: hostname, port: Number(port), ...options });
-}
-
-export interface Listening {
-  readonly service: Service;
-  readonly authority: Authority;
-  /** The files that the service reads. */
-  readonly files: Issued;
-  readonly trusting: ConnectionOptions;
 }
 
 export function put(issued: Issued, files: Issued): void {
@@ -82,12 +56,15 @@ export function put(issued: Issued, files: Issued): void {
 export async function startTls(
   names = NAMES,
   more: (place: Place, authority: Authority) => Record<string, string> = () => ({}),
-): Promise<Listening> {
+) {
   const { place, authority, files, env } = await tlsPlace(names);
   const service = await startService(place, { ...env, ...more(place, authority) });
-  return { service, authority, files, trusting: { ca: readFileSync(authority.ca) } };
+  const trusting: ConnectionOptions = { ca: readFileSync(authority.ca) };
+  return { service, authority, files, trusting };
 }
+export type Listening = Awaited<ReturnType<typeof startTls>>;
 
+/** A place with the files that its service reads. */
 export async function tlsPlace(names: string) {
   const place = await usualPlace();
   const authority = new Authority(place.folder, 'authority');

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import pg from 'pg';
+import type pg from 'pg';
 import { expect, onTestFinished } from 'vitest';
 import { kekOf } from '../../src/crypto/kek.ts';
 import { Keyring, type PlainKey } from '../../src/crypto/keyring.ts';
 import { kekSourceOf } from '../../src/kek/kek-source.ts';
-import { type KekSource, parseKek } from '../../src/kek/source.ts';
+import { parseKek } from '../../src/kek/source.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { WrappedKeyStore } from '../../src/store/wrapped-keys.ts';
@@ -14,20 +14,11 @@ import type { FreshRecord, KeyPurpose, SealedRecord } from '../../src/types.ts';
 import { openKeys } from '../../src/vault/open-keys.ts';
 import { openPool } from '../../src/vault/pools.ts';
 import { testKeyId } from './keys.ts';
-import { call, type Place, type Service } from './service.ts';
+import { query } from './postgres.ts';
+import { call, type Place, type Service, scrape } from './service.ts';
 
-/** The parts of a vault, for tests that do a part of the program's work. */
-interface OpenedVault {
-  readonly pool: Pool;
-  readonly keys: WrappedKeyStore;
-  readonly source: KekSource;
-  readonly records: RecordStore;
-  /** The current keys. */
-  keyring(): Promise<Keyring>;
-}
-
-/** Opens the existing vault of a place. Closes it at the end of the test. */
-export function openedVault(place: Place): OpenedVault {
+/** The parts of the vault of a place until the end of the test, for a part of the program's work. */
+export function openedVault(place: Place) {
   const pool = openTestPool(place);
   const keys = new WrappedKeyStore(pool);
   const file = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
@@ -39,6 +30,7 @@ export function openedVault(place: Place): OpenedVault {
     keys,
     source,
     records: new RecordStore(pool),
+    /** The current keys. */
     keyring: async () => new Keyring(await openKeys(keys, source, 'tok', soon())),
   };
 }
@@ -51,39 +43,31 @@ export function sealedWith(keyring: Keyring, value: string, token: string): Fres
 
 const VALUES_A_REQUEST = 10_000;
 
-/** Tokenizes the values in large requests. */
-export async function tokenizeAll(service: Service, values: string[]): Promise<string[]> {
-  return inParts(values, async (part) => {
-    const { status, body } = await call(service, 'tokenize', { part });
-    expect(status, JSON.stringify(body).slice(0, 200)).toBe(200);
-    return body.data.part;
-  });
-}
-
-export async function detokenizeAll(
+/** Tokenizes or detokenizes the strings in large requests. */
+async function all(
+  operation: 'tokenize' | 'detokenize',
   service: Service,
-  tokens: string[],
-  apiKey = service.api_key,
+  texts: readonly string[],
+  apiKey?: string,
 ): Promise<string[]> {
-  return inParts(tokens, async (part) => {
-    const { status, body } = await call(service, 'detokenize', { part }, apiKey);
+  const done: string[][] = [];
+  for (let at = 0; at < texts.length; at += VALUES_A_REQUEST) {
+    const part = texts.slice(at, at + VALUES_A_REQUEST);
+    const { status, body } = await call(service, operation, { part }, apiKey);
     expect(status, JSON.stringify(body).slice(0, 200)).toBe(200);
-    return body.data.part;
-  });
-}
-
-async function inParts<T>(all: T[], work: (part: T[]) => Promise<T[]>): Promise<T[]> {
-  const done: T[][] = [];
-  for (let at = 0; at < all.length; at += VALUES_A_REQUEST) {
-    done.push(await work(all.slice(at, at + VALUES_A_REQUEST)));
+    done.push(body.data.part);
   }
   return done.flat();
 }
 
+export const tokenizeAll = (service: Service, values: readonly string[]) =>
+  all('tokenize', service, values);
+export const detokenizeAll = (service: Service, tokens: readonly string[], apiKey?: string) =>
+  all('detokenize', service, tokens, apiKey);
+
 /** The value of a metric without labels. */
 export async function metric({ opsUrl }: Service, name: string): Promise<number> {
-  const text = await (await fetch(`${opsUrl}/metrics`)).text();
-  return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]);
+  return Number((await scrape(opsUrl!, name))['']);
 }
 
 /** A pool on the database of a place. Starts an embedded database if it is not running. */
@@ -136,18 +120,8 @@ export function randomRecord(parts: Partial<SealedRecord> = {}): FreshRecord {
 }
 
 /** Runs a statement on the vault of a place. An embedded database needs a running service. */
-export async function sql(
-  place: Place,
-  text: string,
-  values: unknown[] = [],
-): Promise<Record<string, any>[]> {
-  const client = new pg.Client(vaultAddress(place));
-  await client.connect();
-  try {
-    return (await client.query(text, values)).rows;
-  } finally {
-    await client.end();
-  }
+export function sql(place: Place, text: string, values?: unknown[]) {
+  return query(vaultAddress(place), text, values);
 }
 
 /** The address of a place's database. */

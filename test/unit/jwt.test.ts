@@ -261,7 +261,7 @@ describe('the keys of the issuer', () => {
     clockMs = 3_600_000;
     expect(verifier.known(jwt)).toBeUndefined();
     expect(await outcomeOf(jwt)).toBe('issuer_unavailable');
-    await issuer.comeBack();
+    await issuer.open();
     expect(await outcomeOf(jwt)).toBe('issuer_unavailable');
     clockMs += 5_000;
     expect(await outcomeOf(jwt)).toBe(SUBJECT);
