@@ -22,8 +22,8 @@ export interface PolicyFields {
 }
 
 /**
- * What rows have: the text of `--fields`; names of columns or paths, each by itself; or the fields
- * of a policy.
+ * The fields of rows: the text of `--fields`; names of columns or paths, each by itself; or the
+ * fields of a policy.
  */
 type Fields = string | readonly string[] | PolicyFields;
 

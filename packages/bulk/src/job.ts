@@ -211,7 +211,7 @@ export function readCheckpoint(path: string): Promise<Checkpoint | undefined> {
 }
 
 /**
- * What an earlier run has written of itself with `replaceFile`; undefined: there is no such file.
+ * The state that an earlier run wrote with `replaceFile`; undefined: there is no such file.
  * @param isOurs whether this version can read it
  * @throws BulkError
  */

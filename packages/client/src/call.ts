@@ -35,7 +35,7 @@ export class Call {
   readonly #caller: AbortSignal | undefined;
   /** Stops listening to the caller's signal. */
   readonly #leave: (() => void) | undefined;
-  /** What caused the latest retry. */
+  /** The cause of the latest retry. */
   #last: StandinError | undefined;
 
   /** @throws TypeError for an invalid timeoutMs; the signal's reason if it is already aborted */

@@ -37,7 +37,7 @@ export function memberOf(answer: unknown, name: string | number): unknown {
   return typeof answer === 'object' && answer !== null ? (answer as Holder)[name] : undefined;
 }
 
-/** What an answer to the data at `top` has at a place inside. */
+/** The part of a response to the data at `top` that is at a place inside. */
 export function answerAt(place: JsonPlace, top: JsonPlace, answer: unknown): unknown {
   return place === top ? answer : memberOf(answerAt(place.parent!, top, answer), place.name);
 }

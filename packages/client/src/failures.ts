@@ -16,7 +16,7 @@ export interface Unapplied {
   readonly reason: 'unknown' | 'forbidden';
 }
 
-/** What `fetch` gives for an attempt. */
+/** The response to an attempt. */
 export interface ServiceResponse {
   readonly operation: string;
   readonly status: number;

@@ -26,7 +26,7 @@ const VALUE = /^data\.values\[(\d+)\]$/;
 /** A copy of the data with its strings replaced. */
 export interface Outcome {
   readonly data: unknown;
-  /** What a lenient call leaves as it was. */
+  /** The places that a lenient call leaves as they were. */
   readonly unapplied: readonly Unapplied[];
 }
 

@@ -38,7 +38,7 @@ type OnlyLeaves<T, Leaf> = T extends Leaf
       ? { [Name in keyof T]: OnlyLeaves<T[Name], Leaf> }
       : never;
 
-/** What a call with `fields` takes; without them (Field is never), with or without a policy. */
+/** The data of a call with `fields`; without them (Field is never), with or without a policy. */
 export type Accepted<T, Field, Policy> = [Field] extends [never]
   ? Policy extends true
     ? JsonOnly<T>
@@ -87,7 +87,7 @@ type Named<Name extends string, Dot extends '' | '.'> = Name extends `${string}$
   ? `["${Name}"]`
   : `${Dot}${Name}`;
 
-/** What follows a step that leads to T: nothing for a string. */
+/** The rest of a path after a step that leads to T: nothing for a string. */
 type Rest<T, Optional extends '' | '?', Steps extends 0[]> =
   IsAny<T> extends true
     ? Optional | `${'.' | '['}${string}`
