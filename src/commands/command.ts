@@ -52,7 +52,10 @@ export function refuseRepeated(made: Command): void {
   for (const inner of made.commands) refuseRepeated(inner);
 }
 
-/** Makes the parser of an option that takes a whole number. @param accepted what it may be, in words */
+/**
+ * Makes the parser of an option that takes a whole number.
+ * @param accepted the numbers that it takes, in words
+ */
 export function whole(accepted: string, least: number, most = Infinity): (text: string) => number {
   return (text) => {
     const parsed = Number(text);
