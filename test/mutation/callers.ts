@@ -62,10 +62,10 @@ in environmentOfKek by kek/command
 limits/client-limits.ts
 
 guess-told-unpaid: A response with gaps leaves only if the budget pays all that it tells.
-in charge by http/what-callers-learn: 25 by 25
+in ClientLimits.charge by http/what-callers-learn: 25 by 25
 - || left < 0
 
-ops/admin/access.ts
+ops/access.ts
 
 act-of-programs: Only a page acts with a session.
 in #checkPage by http/admin-access: acts with a ticket
@@ -75,10 +75,10 @@ ops/admin/api.ts
 
 admin-act-untold: An act of an administrator has its attempt in the audit log before it is done.
 in respond by fault/audit: F12: an act
-- if (!isReading(incoming)) await act.record('attempt');
-+ if (isReading(incoming)) await act.record('attempt');
+- if (!isReading(incoming)) await onAct(
++ if (isReading(incoming)) await onAct(
 
-ops/sessions.ts
+ops/access.ts
 
 session-cookie-alone: The cookie of a session is worth nothing without the secret of the page.
 in find by http/console-access: who signs in
@@ -95,7 +95,7 @@ packages/client/src/replacement.ts
 
 passed-in-clear: A client takes no answer that left strings of its list in clear.
 in replaceStrings by clients/typescript
-- checkPassed(call.operation, answer);
+- checkPassed(answer);
 
 packages/paths/src/json-text.ts
 
@@ -116,7 +116,7 @@ in isVersion by postgres/policies: of a database that was restored
 - isDeepStrictEqual(versionOf(head), versionOf(version))
 + head.version === version.version
 
-policy/policy-gate.ts
+policy/policy-follower.ts
 
 policy-stale: A process that stood still serves no request by an older policy.
 in #isFresh by policy/service: stood still
@@ -227,6 +227,6 @@ tokens/threads/thread-rules.ts
 
 rights-full: A value leaves the thread as the rights of the client say.
 in showOf by policy/service: laundered
-- rules.right(line, kind)
-+ rules.right(null, kind) as 'full' | 'masked' | 'none'
+- rightIn(rules, line, kind)
++ rightIn(rules, null, kind) as 'full' | 'masked' | 'none'
 `);
