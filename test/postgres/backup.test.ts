@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
@@ -8,6 +8,7 @@ import { type Acknowledged, JournalledWriters } from '../support/journal.ts';
 import { actsOn, ask, ownCluster, ownService, ownVault } from '../support/own.ts';
 import { createDatabase, PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import { handOver, owner } from '../support/processes.ts';
+import { contentsBelow, findText } from '../support/secrecy.ts';
 import { call, type Place, type Service, until } from '../support/service.ts';
 
 const DOCUMENT = 'docs/operating/backup-and-restore.md';
@@ -164,6 +165,45 @@ describe.skipIf(postgresBin === undefined)(
     });
   },
 );
+
+describe.skipIf(postgresBin === undefined)('a restored dump', () => {
+  async function dumped() {
+    const [dump, restore] = commands('With pg_dump');
+    const serverUrl = (await ownCluster()).directUrl('postgres');
+    const vault = await ownVault({ kind: 'server', serverUrl });
+    await vault.tokenized({ a: 'Ann' });
+    sh(dump!, { DATABASE_URL: vault.place.env.DATABASE_URL! });
+    const url = await createDatabase(serverUrl);
+    sh(restore!, { NEW_DATABASE_URL: url });
+    return { ...vault, restoredVault: restoredPlace(vault.place, url) };
+  }
+
+  test('brings back API keys that were revoked since, as the document warns', async () => {
+    const { service, json, restoredVault } = await dumped();
+    const [{ api_key_id: id }] = await json('api-key list');
+    await json(`api-key revoke ${id}`);
+    const status = async (one: Service) =>
+      (await call(one, 'tokenize', { a: 'Ann' }, service.api_key)).status;
+    await until(async () => (await status(service)) === 401, 'the revocation');
+    expect(await status(await ownService(restoredVault))).toBe(200);
+  });
+
+  test('has no KEK in it, and opens with no other: nothing is changed', async () => {
+    const { place, restoredVault } = await dumped();
+    const kek = readFileSync(place.env.KEK_FILE!);
+    const contents = contentsBelow(backups);
+    expect(contents.size).toBeGreaterThan(0);
+    for (const form of ['latin1', 'hex', 'base64'] as const)
+      expect(findText(kek.toString(form), contents)).toEqual([]);
+    const other = join(place.folder, 'other');
+    writeFileSync(other, 'ab'.repeat(32), { mode: 0o600 });
+    const { run, text } = actsOn(restoredVault);
+    const { code, stderr } = await run('client list', { KEK_FILE: other });
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/is not the one of this vault \([0-9a-f]{16}\)/);
+    await text('doctor');
+  });
+});
 
 test('the embedded database: a copy of DATA_DIR of a stopped service has every token of before', async () => {
   const [copy] = commands('The embedded database');

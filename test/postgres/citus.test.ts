@@ -1,4 +1,6 @@
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { PolicyFollower } from '../../src/policy/policy-follower.ts';
+import { PolicyStore } from '../../src/store/policies.ts';
 import { distribute, migrate, readMigrations } from '../../src/store/schema.ts';
 import { retireKey, rotateKey } from '../../src/vault/key-lifecycle.ts';
 import { type CitusCluster, citusIsInstalled, joinCitus, startCitus } from '../support/citus.ts';
@@ -57,6 +59,38 @@ describe.skipIf(!citusIsInstalled)('the vault on Citus', () => {
     return { ...made, spread, expectDistributed };
   }
   const plainUrl = () => cluster.coordinator.url('template1');
+
+  test('a key is rotated, all records resealed and verified, and the old key retired, as on one server', async () => {
+    const { service, json, sql } = await newVault(1);
+    const values = numbered('value', 3_000);
+    const tokens = await tokenizeAll(service, values);
+    await json('keyring rotate');
+    expect(await json('keyring reseal')).toMatchObject({ resealed: 3_000, bad: 0 });
+    expect(await json('keyring reseal')).toMatchObject({ resealed: 0, bad: 0 });
+    await sql("update standin.keyring set created_at = '2020-01-01'");
+    await json('keyring retire 1');
+    expect(await json('verify')).toMatchObject({ records: 3_000, bad: 0, next: null });
+    expect(await detokenizeAll(service, tokens)).toEqual(values);
+  });
+
+  test('versions of the policy are made one at a time, with their date and user', async () => {
+    const { place, json, sql } = await newVault();
+    await json('migrate');
+    const stores = Array.from({ length: 4 }, () => new PolicyStore(ownPool(place, 1)));
+    for (let round = 0; round < 3; round++) {
+      const applying = stores.map((one) => one.apply(`version: 1 # ${round}`, round, soon()));
+      const applied = new Set((await Promise.all(applying)).map((one) => one?.version));
+      expect([...applied]).toEqual([round + 1]);
+    }
+    const by = { applied_at: expect.any(Date), applied_by: 'postgres' };
+    expect((await stores[0]!.list(soon()))[0]).toEqual({ version: 3, ...by });
+    const follower = new PolicyFollower(stores[0]!);
+    expect(await follower.refresh()).toMatchObject({ policy: { version: 3 }, problem: undefined });
+    const rows = await sql(
+      "select distinct result from run_command_on_all_nodes('select count(distinct applied_at) from standin.policies')",
+    );
+    expect(rows).toEqual([{ result: '3' }]);
+  });
 
   test('is served by a role that has the rights of the service alone', async () => {
     const place = await leastPrivilegePlace(cluster.serverUrl);

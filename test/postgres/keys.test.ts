@@ -92,6 +92,28 @@ describe.skipIf(kind !== 'server')('two nodes', () => {
   });
 });
 
+test('a record of a version that was added a moment ago is restored, not refused', async () => {
+  const { place, restored } = await ownVault();
+  const { keys, source, records, keyring } = openedVault(place);
+  // Of so many rotations some fall between two reads of the service.
+  for (let round = 1; round <= 6; round++) {
+    await rotateKey(keys, source);
+    const token = `abc${round}_tok`;
+    const record = sealedWith(await keyring(), `value ${round}`, token);
+    expect(record.key_version).toBe(round + 1);
+    await records.insert([record]);
+    expect(await restored({ token })).toEqual({ token: `value ${round}` });
+  }
+});
+
+test('rotations at once each add a version, and none twice', async () => {
+  const { place, service } = await ownVault();
+  const { keys, source } = openedVault(place);
+  const made = await Promise.all(Array.from({ length: 4 }, () => rotateKey(keys, source)));
+  expect(made.map(({ version }) => version).toSorted()).toEqual([2, 3, 4, 5]);
+  await inForce([service], 5);
+});
+
 test('a node that cannot read the KEK any more goes on with its keys, says so once, and takes the new one when it can', async () => {
   const { place, service, tokenized, restored } = await ownVault();
   const kekFile = kekFileOf(place);
@@ -245,6 +267,18 @@ test('retire refuses what is needed, the primary, and what nodes may still seal 
   await refused(1, 'There is no dek key of version 1', 0);
   await inForce([service], 2);
   expect(await detokenizeAll(service, tokens)).toEqual(['Ann Lee', 'Bob Ray']);
+});
+
+test('a forgotten record is passed by: it keeps no key version alive, and is neither opened nor resealed', async () => {
+  const { place, service, json } = await ownVault();
+  const [token] = await tokenizeAll(service, ['Ann Lee', 'Bob Ray']);
+  const { keys, source } = openedVault(place);
+  await json(['forget', token!, '--yes']);
+  await rotateKey(keys, source);
+  expect(await json('keyring reseal')).toMatchObject({ resealed: 1, bad: 0 });
+  await retireKey(keys, 1, 0);
+  expect(await json('verify')).toMatchObject({ records: 1, bad: 0 });
+  expect(await versions(place)).toEqual({ 1: 1, 2: 1 });
 });
 
 test('C14: rewrap touches the key rows only; nodes that run go on, and only the new KEK opens the vault', async () => {

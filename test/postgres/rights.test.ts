@@ -8,12 +8,21 @@ import * as service from '../support/service.ts';
 const { call, createClient, kinds, makeRole, runCli, until } = service;
 const hasServer = kinds().includes('server');
 const UNLISTENING = { PORT: '0', OPS_PORT: '0' };
-const TABLES = 'api_keys api_key_uses clients keyring migrations policies settings'.split(' ');
+const TABLES = [
+  'api_keys',
+  'api_key_uses',
+  'clients',
+  'keyring',
+  'migrations',
+  'policies',
+  'settings',
+];
 
 /** What neither the service nor an administrator may do. */
 const FOR_NOBODY = [
   'create table standin.mine (a text)',
   'create schema mine',
+  'create extension pg_trgm',
   'create role another',
   'alter table standin.records add column mine text',
   'drop table standin.records',
@@ -26,15 +35,23 @@ const FOR_NOBODY = [
   'update standin.records set created_at = created_at',
   'do $$ begin lock table standin.records in access exclusive mode; end $$',
   "copy standin.records to program 'cat'",
+  "copy standin.records from program 'cat'",
+  "copy standin.records to '/tmp/records'",
   "select pg_read_file('postgresql.conf')",
+  "select pg_ls_dir('.')",
+  "select lo_import('/etc/passwd')",
   'select * from others.secrets',
   'select * from pg_authid',
   'alter system set fsync = off',
+  'select pg_reload_conf()',
   'set session_replication_role = replica',
   'set role postgres',
+  'vacuum full standin.records',
   "update standin.keyring set kek_id = ''",
   ...TABLES.flatMap((table) => [`delete from standin.${table}`, `truncate standin.${table}`]),
 ];
+/** Of another's table this is a warning, and does nothing. */
+const NOT_REFUSED = ['vacuum full standin.records'];
 const FOR_NO_SERVICE = [
   ...TABLES.filter((table) => table !== 'api_key_uses').map(
     (table) => `insert into standin.${table} select * from standin.${table}`,
@@ -123,7 +140,7 @@ describe.skipIf(!hasServer)('the rights of the service', () => {
     const before = await counts();
     const statements = [...FOR_NOBODY, ...FOR_NO_SERVICE];
     const taken = await takenOf(place.service!.env.DATABASE_URL!, statements);
-    expect(taken).toEqual([]);
+    expect(taken).toEqual(NOT_REFUSED);
     expect(await counts()).toEqual(before);
   });
 
@@ -296,13 +313,13 @@ test.skipIf(!hasServer)(
     await sql('create schema others; create table others.secrets (a text)');
     const url = place.service!.env.ADMIN_DATABASE_URL!;
     const statements = [...FOR_NOBODY, ...FOR_NO_ADMINISTRATOR];
-    expect(await takenOf(url, statements)).toEqual([]);
+    expect(await takenOf(url, statements)).toEqual(NOT_REFUSED);
     const [{ current_user: role }] = (await query(url, 'select current_user')) as [any];
     await sql(
       `grant all on standin.settings to ${role}; grant select on standin.api_keys to ${role}`,
     );
     await json(`migrate --grant-admin-to ${role}`);
-    expect(await takenOf(url, statements)).toEqual([]);
+    expect(await takenOf(url, statements)).toEqual(NOT_REFUSED);
   },
 );
 

@@ -123,8 +123,8 @@ const utf8 = new TextEncoder();
  * @param around the body before and after the items
  * @param write the JSON of an item, and how many values the service may have to replace in it
  */
-function* batchesOf<T>(
-  { operation, settings }: Call,
+export function* batchesOf<T>(
+  { operation, settings }: Pick<Call, 'operation' | 'settings'>,
   all: Iterable<T>,
   around: readonly string[],
   write: (item: T) => readonly [json: string, count: number],

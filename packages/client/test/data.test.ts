@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { InvalidValueError, Standin } from '../src/index.ts';
-import type { Fetch, StandinOptions } from '../src/options.ts';
+import { checkOptions, type Fetch, type StandinOptions } from '../src/options.ts';
+import { batchesOf } from '../src/replacement.ts';
 
 const OPTIONS = {
   url: 'http://127.0.0.1:8080',
@@ -175,4 +176,31 @@ describe('only the strings at `fields` change', () => {
   test.each([[[]], ['email'], [{}]])('fields: %j is refused', async (fields) => {
     await expect(replaced({ a: 'x' }, fields as never)).rejects.toThrow('fields: must be a list');
   });
+});
+
+test('batches have all values in order, and are filled as far as their bounds allow', () => {
+  const bounds = [fc.integer({ min: 1, max: 10 }), fc.integer({ min: 1, max: 200 })] as const;
+  fc.assert(
+    fc.property(
+      fc.array(fc.string({ unit: 'binary' })),
+      ...bounds,
+      (values, maxValues, maxBytes) => {
+        const settings = checkOptions({ ...OPTIONS, maxValues, maxBytes });
+        const call = { operation: 'tokenize', settings } as const;
+        const around = ['{"data":{"values":[', ']}}'];
+        const write = (value: string) => [JSON.stringify(value), 1] as const;
+        const batches = [...batchesOf(call, values, around, write)];
+        expect(batches.flatMap((batch) => batch.items)).toEqual(values);
+        batches.forEach(({ items, body }, i) => {
+          expect(JSON.parse(body)).toEqual({ data: { values: items } });
+          expect(items.length).toBeLessThanOrEqual(maxValues);
+          if (items.length > 1) expect(Buffer.byteLength(body)).toBeLessThanOrEqual(maxBytes);
+          // The first of the next would have been too much.
+          const [next] = batches[i + 1]?.items ?? [];
+          const bytes = Buffer.byteLength(`${body},${JSON.stringify(next)}`);
+          if (next !== undefined) expect(items.length === maxValues || bytes > maxBytes).toBe(true);
+        });
+      },
+    ),
+  );
 });
