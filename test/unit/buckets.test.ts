@@ -280,4 +280,14 @@ describe('the limits of a client', () => {
     const requests = [1, 4, 4].map((refused) => ['requests', refused]);
     expect(told).toEqual([...requests, ['lookup', 1]]);
   });
+
+  test('give no guesses for known tokens beside unknown ones in a refused request', () => {
+    const limits = limitsOf();
+    const client = { ...CLIENT, unknown_token_limit: 1 };
+    for (const hasGaps of [false, true]) {
+      if (limits.reserve(client) === undefined)
+        limits.charge(client, { known: 600, unknown: 2_400 }, hasGaps);
+      expect(limits.reserve(client)).toMatchObject({ isRefused: true });
+    }
+  });
 });

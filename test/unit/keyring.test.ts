@@ -17,6 +17,21 @@ function hmac(algorithm: string, key: string, ...parts: (string | Buffer)[]): Bu
 }
 
 describe('deterministic mode', () => {
+  test('values that differ only in Unicode normalisation differ in fingerprint', () => {
+    const [nfc, nfd] = ['é', 'e\u0301'].map((v) => keyring.deterministicDraws(v as Value));
+    expect(nfc!.value_fingerprint).not.toBe(nfd!.value_fingerprint);
+  });
+
+  test('another token key gives other draws and fingerprints', () => {
+    const keys = testKeys().map((key) =>
+      key.purpose === 'token' ? { ...key, bytes: testKey('another') } : key,
+    );
+    const other = new Keyring(keys).deterministicDraws(VALUE);
+    const own = keyring.deterministicDraws(VALUE);
+    expect(other.draws(0, 0)).not.toBe(own.draws(0, 0));
+    expect(other.value_fingerprint).not.toBe(own.value_fingerprint);
+  });
+
   test('draws are 48 bytes of HMAC-SHA-512 of draw, block and value; the value fingerprint is the other 16 of draw 0', () => {
     const { draws, value_fingerprint: valueFingerprint } = keyring.deterministicDraws(VALUE);
     for (const place of ['0 0', '0 1', '1 0', '63 7']) {

@@ -186,6 +186,15 @@ describe('buckets that are away', () => {
     expect(states).toEqual([false]);
   });
 
+  test('that throw at once are as those that reject', async () => {
+    const states: boolean[] = [];
+    const buckets = open(() => {
+      throw new Error('away');
+    }, states);
+    expect(await takes(buckets, 2, 1)).toEqual([undefined, 1]);
+    expect(states).toEqual([false]);
+  });
+
   test('are asked again, for the client that failed, and used again when they answer', async () => {
     const { buckets, calls, probes, states, call } = setUp({ answersProbes: false });
     (await call(0, probes)).answer(0);
