@@ -2,8 +2,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { shapeOf } from '../../src/shape/shape.ts';
-import { runCommand } from '../support/command.ts';
 import { blocks, codePieces, documents, readText, table } from '../support/docs.ts';
+import { runCommand } from '../support/in-process.ts';
 import { Licenser } from '../support/keys.ts';
 import { freePort } from '../support/postgres.ts';
 import {

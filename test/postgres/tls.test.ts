@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { runCommand } from '../support/command.ts';
+import { runCommand } from '../support/in-process.ts';
 import { ownCluster, ownService } from '../support/own.ts';
 import { PostgresCluster, postgresBin, run } from '../support/postgres.ts';
 import { call, makePlace, type Place, runCli } from '../support/service.ts';

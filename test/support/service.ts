@@ -4,6 +4,7 @@ import { chmodSync, cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, inject } from 'vitest';
+import { runCommand } from './in-process.ts';
 import { postgresBin, query } from './postgres.ts';
 import { CLI, type Kind, makePlace, NO_LIMITS, type Place, runCli, spawnCli } from './program.ts';
 import { expectNoSecretIn, noteSecrets, watchOutput } from './secrecy.ts';
@@ -193,14 +194,17 @@ export interface NewClient {
 
 /** Makes the vault of a place, without a client. */
 export async function makeVault(place: Place): Promise<void> {
-  const { code, stderr } = await runCli(['migrate'], place);
+  const { code, stderr } = await runCommand(['migrate'], place);
   expect(code, stderr).toBe(0);
 }
 
 /** A client of a vault, with a name of its own and its first API key. */
 export async function createClient(place: Place, ...options: string[]): Promise<NewClient> {
   const name = options.includes('--name') ? [] : ['--name', `test ${randomUUID()}`];
-  return runJson(place, 'client', 'create', ...name, ...options);
+  const args = ['client', 'create', ...name, ...options, '--json'];
+  const { code, stdout, stderr } = await runCommand(args, place);
+  expect(code, stderr).toBe(0);
+  return JSON.parse(stdout);
 }
 
 /** Runs a command and parses the JSON that it prints. */
@@ -225,7 +229,7 @@ export async function leastPrivilegePlace(serverUrl?: string): Promise<Place> {
   if (!kinds().includes('server')) return newPlace('embedded');
   const place = await newPlace('server', serverUrl);
   const role = await makeRole(place);
-  const { code, stderr } = await runCli(['migrate', '--grant-to', role.name], place);
+  const { code, stderr } = await runCommand(['migrate', '--grant-to', role.name], place);
   if (code !== 0) throw new Error(stderr);
   const client = await createClient(place, '--name', 'first');
   return { ...place, service: { env: { DATABASE_URL: role.url }, ...client } };
