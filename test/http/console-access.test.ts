@@ -245,7 +245,7 @@ describe('sessions', () => {
   const HOUR_MS = 3_600_000;
   let nowMs = 0;
   const started = () => new SignIn('console', [{ name: 'ann', token: TOKEN }], false, () => nowMs);
-  /** What Hono gives a handler of a request with these headers. */
+  /** The context that a handler gets of a request with these headers. */
   const contextOf = (headers: Headers) => {
     const req = { raw: { headers: new Headers(headers) } };
     const answer = { headers: {} as Record<string, string>, text: '' };
