@@ -276,7 +276,7 @@ function reads(version: InterfaceVersion, kinds: Kinds): Record<string, PathOper
   };
 }
 
-/** References to the errors that every operation has, and to these: `invalid_type` is a 400, too. */
+/** References to the errors of every operation and to these. `invalid_type` is a 400, too. */
 const errors = (kinds: Kinds, codes: readonly string[]) =>
   references([...EVERY, ...codes].map((code) => kinds[code]!));
 
