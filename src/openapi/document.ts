@@ -81,8 +81,8 @@ const OF_DATA = [...OF_LIMITS, STRINGS_HEADER];
 
 /** Errors that any request can get, whatever its path. */
 const EVERY: readonly string[] = [
-  ...['not_found', 'method_not_allowed', 'request_timeout', 'expectation_failed'],
-  'headers_too_large',
+  ...['bad_request', 'not_found', 'method_not_allowed', 'request_timeout'],
+  ...['expectation_failed', 'headers_too_large'],
 ];
 const VAULT: readonly string[] = [
   ...['invalid_type', 'unauthorized', 'forbidden', 'precondition_failed', 'payload_too_large'],
@@ -96,7 +96,7 @@ interface VaultOperation {
   readonly summary: string;
   readonly description: string;
   readonly parameters?: readonly Schema[];
-  /** What the request has, and what its answer has. */
+  /** Descriptions of the request and of its response. */
   readonly words: readonly [request: string, answer: string];
   readonly data: Readonly<Record<string, { summary: string; sent: unknown; received: unknown }>>;
   readonly headers: readonly string[];
@@ -236,7 +236,7 @@ function reads(version: InterfaceVersion, kinds: Kinds): Record<string, PathOper
   });
   const health = (status: string) =>
     shown(status, { status, timestamp: '2026-11-21T05:38:19Z', postgres: status, version });
-  const badRequest = errors(kinds, ['bad_request']);
+  const always = errors(kinds, []);
   return {
     '/api/v1/policy': operationOf({
       ...{ id: 'policy', tag: 'Vault', summary: 'The fields of the policy' },
@@ -245,10 +245,10 @@ function reads(version: InterfaceVersion, kinds: Kinds): Record<string, PathOper
       bearer: 'apiKey',
       responses: {
         200: response('The policy in force.', 'Policy', shown('fields', policy, 'Fields'), [
-          ...[...OF_LIMITS, 'ETag'],
+          ...OF_LIMITS,
+          'ETag',
         ]),
         ...errors(kinds, ['unauthorized', 'internal_error', LIMIT_CODES[version]]),
-        ...badRequest,
       },
     }),
     '/health': operationOf({
@@ -256,7 +256,7 @@ function reads(version: InterfaceVersion, kinds: Kinds): Record<string, PathOper
       description: 'For load balancers and readiness probes. It needs no API key.',
       responses: {
         200: response('Send requests here.', 'Healthy', health('ok')),
-        ...badRequest,
+        ...always,
         503: response(
           'Send requests elsewhere: the database does not answer, or the process is about to end.',
           'Unhealthy',
@@ -270,15 +270,15 @@ function reads(version: InterfaceVersion, kinds: Kinds): Record<string, PathOper
         'For liveness probes: 200 while the process runs, even without a database. It needs no API key.',
       responses: {
         200: response('The process answers.', 'Liveness', shown('ok', { status: 'ok' })),
-        ...badRequest,
+        ...always,
       },
     }),
   };
 }
 
-/** References to these errors, and to the errors that every operation has. */
+/** References to the errors of every operation and to these. `invalid_type` is a 400, too. */
 const errors = (kinds: Kinds, codes: readonly string[]) =>
-  references([...codes, ...EVERY].map((code) => kinds[code]!));
+  references([...EVERY, ...codes].map((code) => kinds[code]!));
 
 /** The operations of the document, one for each path of the service. */
 function pathsOf(settings: DocumentSettings, kinds: Kinds) {

@@ -30,7 +30,7 @@ const SECRET_BYTES = 32;
 const MAX_SESSIONS = 100;
 const HOUR_MS = 3_600_000;
 
-/** What a token opens, by the name of its cookie. A browser must not stay an administrator. */
+/** The sign-ins by the names of their cookies. A browser must not stay an administrator. */
 const SIGN_INS = {
   console: { setting: 'OPS_TOKEN', durationMs: 12 * HOUR_MS },
   admin: { setting: 'ADMIN_TOKEN', durationMs: HOUR_MS },

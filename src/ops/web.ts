@@ -3,7 +3,7 @@ import type { Context, Hono } from 'hono';
 import { checkedText, parseObject } from '../public/body/data.ts';
 import { refusal } from './errors.ts';
 
-/** What the handlers of the ops listener get: Hono's context, with Node's request and response. */
+/** The context of a handler of the ops listener: that of Hono, with Node's request and response. */
 export interface OpsEnv {
   readonly Bindings: { readonly incoming: IncomingMessage; readonly outgoing: ServerResponse };
 }

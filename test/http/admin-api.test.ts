@@ -361,7 +361,7 @@ test('the tests above had every operation succeed, and every one with a conditio
   expect(agreement.unseen().filter((one) => must.test(one))).toEqual([]);
 });
 
-/** What the audit log says that each act was done to; of other acts, nothing. */
+/** The target of each act in the audit log. All other acts have none. */
 const OF_CLIENT = /^standin_[0-9a-f]+$/;
 const OF_API_KEY = /^key_[0-9a-f]{12}$/;
 const TARGETS: Record<string, RegExp> = {

@@ -56,7 +56,7 @@ function brokenRules(body: JsonText): Rule[] {
   );
 }
 
-/** What the schema says, what the rules say, and that the service says both together. */
+/** The verdicts of the schema and the rules. The service must agree with both together. */
 async function expectAgreement(body: JsonText): Promise<{ isFit: boolean; broken: Rule[] }> {
   const text = write(body);
   const isFit = schema.TokenizeRequest!(JSON.parse(text));

@@ -45,7 +45,7 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
   let document: OpenApiDocument;
   let schemas: DocumentSchemas;
   const apiKeys: Record<string, string> = {};
-  /** What was shown of each example, by place and name. */
+  /** The examples that a response had, by place and name. */
   const shown = new Set<string>();
 
   beforeAll(async () => {

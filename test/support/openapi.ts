@@ -16,7 +16,7 @@ export function* whatGeneratorsLose(json: unknown, at = ''): Generator<string> {
     if (name !== 'examples') yield* whatGeneratorsLose(inner, `${at}/${name}`);
 }
 
-/** What a linter of OpenAPI warns of. */
+/** The warnings of a linter of OpenAPI. */
 export async function lint(text: string): Promise<string[]> {
   const config = await createConfig({ extends: ['recommended'] });
   const problems = await lintFromString({ source: text, config, absoluteRef: 'openapi.json' });

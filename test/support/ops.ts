@@ -68,7 +68,7 @@ export function refusalIn({ status, text }: OpsAnswer): [status: number, code: u
   return [status, JSON.parse(text || '{}').error];
 }
 
-/** What a browser and its page send after this answer to a sign-in. */
+/** The headers that a browser and its page send after this response to a sign-in. */
 export function sessionIn(
   name: keyof typeof SESSION_HEADERS,
   { headers, text }: Pick<OpsAnswer, 'headers' | 'text'>,

@@ -39,7 +39,7 @@ export interface AdminApiOptions {
 /** Adds the routes of the admin API, and those by which administrators sign in to the console. */
 export function addAdminApi(app: OpsApp, options: AdminApiOptions): void {
   const { access, document } = options;
-  /** What the logs say about each request. */
+  /** The line of the logs about each request. */
   const acts = new WeakMap<IncomingMessage, Act>();
   let underWay = 0;
   app.use(
@@ -111,8 +111,8 @@ async function respond(
 }
 
 /**
- * What the logs say about a request. The target is never the text of a path: it could be a value or
- * a token.
+ * The line of the logs about a request. The target is never the text of a path: it could be a value
+ * or a token.
  */
 type Act = { -readonly [Name in keyof AdminEntry]: AdminEntry[Name] };
 
@@ -121,7 +121,7 @@ const actOf = ({ socket }: IncomingMessage, requestId: string, admin: string): A
   ...{ request_id: requestId, admin, values: undefined, remote_address: socket.remoteAddress },
 });
 
-/** What the path names, decoded; '': nothing. @throws Refusal */
+/** The client, API key or version in the path, decoded; '': there is none. @throws Refusal */
 function namedBy(c: OpsContext): string {
   try {
     decodeURIComponent(c.req.path);
@@ -140,7 +140,7 @@ async function jsonOf(request: IncomingMessage) {
   return parseObject(checked, AN_OBJECT);
 }
 
-/** What `check` returns. Notifies of a caller who gets no access. */
+/** The result of `check`. Notifies of a caller who gets no access. */
 function knownBy<T>(
   { onStranger }: AdminApiOptions,
   { socket }: IncomingMessage,

@@ -24,7 +24,7 @@ import {
   reading,
 } from './operation.ts';
 
-/** What a request can set. */
+/** The fields that a request can set. */
 const FIELDS = { ...CLIENT_SETTINGS, disabled: flag('Its API keys are refused.') };
 
 const CREATED = schemas.time('When it was made.');

@@ -9,7 +9,7 @@ import type { Durable } from '../../types.ts';
 import type { Vault } from '../../vault/vault.ts';
 import { type AdminErrorCode, refusal } from '../errors.ts';
 
-/** What the operations of the admin API use. */
+/** The parts of the service that the operations of the admin API use. */
 export interface AdminParts {
   /** The vault, over connections that may change clients. */
   readonly openVault: () => Promise<Vault>;
@@ -22,7 +22,7 @@ export interface AdminParts {
 
 /** A request to the admin API. */
 export interface AdminCall<F extends Fields = Fields> {
-  /** What the path names, decoded; '': nothing. */
+  /** The client, API key or version in the path, decoded; '': there is none. */
   readonly named: string;
   readonly headers: IncomingHttpHeaders;
   /** The fields of the body; none without a body. */

@@ -113,7 +113,7 @@ export class CurrentState {
     return { ...detail, document: isSame ? stored.document : null };
   }
 
-  /** What a list of clients and the page of a client show. */
+  /** The facts that a list of clients and the page of a client show. */
   #factsOf(client: Client): ClientFacts {
     return {
       ...{ client_id: client.client_id, name: client.name, token_mode: client.token_mode },
