@@ -94,7 +94,7 @@ const BAD = [
   kind('{ shape: text, mask: { show: nothing, last: 1 } }'),
 ];
 
-/** What a schema cannot tell. */
+/** Mistakes that a schema cannot tell. */
 const ONLY_PARSER = [
   'version: 1\nfields: { a: card }\nelsewhere: pass',
   'version: 1\nfields: { a: text, a.b: text }\nelsewhere: pass',
