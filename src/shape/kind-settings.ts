@@ -76,8 +76,8 @@ const DEFAULT_MASKS: Readonly<Record<Shape, MaskSettings>> = {
 };
 
 /**
- * The settings of a kind that do not go together, and why; empty: `kindOf` takes them. The parser of
- * policies has checked that each is possible for the shape.
+ * The settings of a kind that do not go together, and why; empty: `kindOf` takes them. The parser
+ * of policies has checked that each is possible for the shape.
  */
 export function kindProblems(settings: KindSettings) {
   const { shape, keep, suffix, normalize, country } = settings;
