@@ -80,8 +80,8 @@ const MAX_NAMES = 20;
 const MAX_NEAR = 1_000;
 
 /**
- * What a policy lets out or takes away, a sentence each: what will be in clear or refused, who
- * will see less or more, and which rights are nobody's. An apply asks before it does this.
+ * The consequences of a policy, a sentence each: what will be in clear or refused, who will see
+ * less or more, and which rights are nobody's. An apply asks before it does this.
  * @param before undefined: no policy
  */
 export function consequencesOf(
@@ -161,7 +161,7 @@ function ofRights(
   );
 }
 
-/** What a client will see less or more of: `less: card full -> masked; text full -> none`. */
+/** The kinds that a client will see less or more of: `less: card full -> masked`. */
 function textsOf(before: DeclaredPolicy, after: DeclaredPolicy, client: Named): string[] {
   const old = [...kindsInUse(before).map(nameOf), OTHERS];
   const all = [...new Set([...kindsInUse(after).map(nameOf), ...old])];

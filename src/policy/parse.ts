@@ -44,7 +44,7 @@ export interface ParsedPolicy {
   /** undefined: the document has mistakes. */
   readonly policy: DeclaredPolicy | undefined;
   readonly mistakes: readonly Mistake[];
-  /** What the policy may do, but perhaps should not. */
+  /** Effects of the policy that are perhaps not meant. */
   readonly warnings: readonly Mistake[];
 }
 

@@ -16,7 +16,7 @@ import { policyOf, UnreadablePolicy } from './policy-follower.ts';
 /** Bytes of one draw, as the keyring makes them. */
 const DRAW_BYTES = 48;
 
-/** What a kind does to a value that we made up. */
+/** The token and the mask of a value that we made up. */
 export type KindExample = { readonly kind: string; readonly value: string } & (
   | { readonly token: Token; readonly mask: string }
   /** Why the kind refuses every example. */
@@ -67,7 +67,7 @@ export function describePolicy(policy: DeclaredPolicy, suffix: string) {
   };
 }
 
-/** What a document would do to the policy in force. */
+/** The changes that a document would make to the policy in force. */
 export interface PolicyPlan {
   /** The newest version; 0: there is none. */
   readonly version: number;
@@ -80,7 +80,7 @@ export interface PolicyPlan {
   readonly unreadable: string | null;
 }
 
-/** What a plan is made of. */
+/** The newest version and the clients, which a plan is made of. */
 export async function planningFacts({ policies, clients }: Vault) {
   const newest = await policies.newest(commandDeadline());
   return [newest, await clients.list(commandDeadline())] as const;
@@ -168,7 +168,7 @@ export async function listPolicies(store: PolicyStore): Promise<PolicyVersion[]>
   return store.list(commandDeadline());
 }
 
-/** What a client sees of each kind in use. */
+/** The right of a client to each kind in use. */
 export function seenBy(policy: DeclaredPolicy, client: Client): Record<string, Right> {
   const kinds = kindsInUse(policy).map(({ name }) => name);
   return Object.fromEntries(kinds.map((kind) => [kind, rightOf(policy, client, kind)]));
@@ -176,7 +176,7 @@ export function seenBy(policy: DeclaredPolicy, client: Client): Record<string, R
 
 export type ClientView = ReturnType<typeof clientViews>[number];
 
-/** What the clients that can detokenize see. */
+/** The rights of the clients that can detokenize. */
 export function clientViews(policy: DeclaredPolicy, clients: readonly Client[]) {
   return clients.filter(canSee).map((client) => {
     const { client_id, name } = client;

@@ -12,7 +12,7 @@ const TIMEOUT_MS = 30_000;
 const MAX_HEAP_MB = 160;
 const THREAD = new URL('./policy-thread.js', import.meta.url);
 
-/** What takes long about policies. Arguments and results can be cloned. */
+/** The slow work on policies. Arguments and results can be cloned. */
 export const POLICY_WORK = {
   read: (all: readonly StoredPolicy[]) => all.map(readPolicy),
 

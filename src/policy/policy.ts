@@ -1,6 +1,6 @@
 import type { KindSettings } from '../shape/kind-settings.ts';
 
-/** What a client sees of the values of a kind. */
+/** The rights of a client to the values of a kind. */
 export const RIGHTS = ['full', 'masked', 'none'] as const;
 export type Right = (typeof RIGHTS)[number];
 
@@ -10,7 +10,7 @@ export interface PolicyField {
   readonly kind: string;
 }
 
-/** What becomes of strings at paths that `fields` does not name, in words that follow `they`. */
+/** The fate of strings at paths that `fields` does not name, in words that follow `they`. */
 export const ELSEWHERE = {
   pass: 'go through unchanged, in clear',
   refuse: 'make the request fail',
@@ -73,7 +73,7 @@ export function seesAll({ rights }: Rules, line: string | null): boolean {
   return line === null || Object.values(rights![line]!).every((right) => right === 'full');
 }
 
-/** What a client sees of the values of a kind. */
+/** The right of a client to the values of a kind. */
 export function rightOf(rules: Rules, client: Named, kind: string): Right {
   return rightIn(rules, entryOf(rules, client), kind);
 }

@@ -25,7 +25,7 @@ export const MAX_PATH_CHARACTERS = 1_000;
 
 export const KIND_NAME = '^[a-z][a-z0-9_]{0,31}$';
 
-/** What an option may be, in JSON Schema. Editors show the description. */
+/** The values of an option, in JSON Schema. Editors show the description. */
 export type OptionSchema = { readonly description: string } & (
   | { readonly type: 'boolean' }
   | ReturnType<typeof whole>

@@ -4,7 +4,7 @@ import { isPhoneCountry } from './phone.ts';
 export const SHAPES = ['text', 'email', 'digits', 'date', 'uuid', 'word'] as const;
 export type Shape = (typeof SHAPES)[number];
 
-/** What an e-mail or date keeps of its value. */
+/** The part of its value that an e-mail or date keeps. */
 type KeptPart = 'nothing' | 'domain' | 'top_level_domain' | 'year';
 
 export const NORMALIZATIONS = ['trim', 'lower_case', 'e164'] as const;
@@ -75,17 +75,11 @@ const DEFAULT_MASKS: Readonly<Record<Shape, MaskSettings>> = {
   word: NOTHING,
 };
 
-/** A setting that does not go with another, and why. */
-interface KindProblem {
-  readonly field: keyof KindSettings;
-  readonly reason: string;
-}
-
 /**
- * What the settings of a kind have wrong together; empty: `kindOf` takes them. The parser of
- * policies has checked that each is possible for the shape.
+ * The settings of a kind that do not go together, and why; empty: `kindOf` takes them. The parser
+ * of policies has checked that each is possible for the shape.
  */
-export function kindProblems(settings: KindSettings): KindProblem[] {
+export function kindProblems(settings: KindSettings) {
   const { shape, keep, suffix, normalize, country } = settings;
   const { keep_first: first, keep_last: last, begins_with: begin, check_digits: check } = settings;
   const isPhone = normalize.includes('e164');

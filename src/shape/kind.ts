@@ -33,7 +33,7 @@ export interface Kind {
    * @throws RangeError for a value that the kind refuses
    */
   drawToken(value: Value, suffix: string, draws: DrawBits, from: number): Drawn | undefined;
-  /** What a masked answer shows of a value. Takes any string. */
+  /** The value as a masked response shows it. Takes any string. */
   mask(value: string): string;
 }
 

@@ -11,7 +11,7 @@ const TWO_OR_MORE = /^[\p{L}\p{N}].*[\p{L}\p{N}]/su;
 const VISIBLE = /^[\p{L}\p{N}\p{P}\p{S}][\p{L}\p{M}\p{N}\p{P}\p{S} ]*$/u;
 
 /**
- * What a masked response shows of a value. Takes any string, because the settings of a kind can
+ * The value as a masked response shows it. Takes any string, because the settings of a kind can
  * change after a value was stored.
  */
 export function maskOf({ mask, shape }: KindSettings): (value: string) => string {

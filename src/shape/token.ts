@@ -15,7 +15,7 @@ export function isRefusal(plan: unknown): plan is Refusal {
 
 /** How a shape makes stems. */
 export interface Form<Plan> {
-  /** What all draws of a value share. At least MIN_STEMS stems fit it. */
+  /** The part that all draws of a value share. At least MIN_STEMS stems fit it. */
   plan(value: string): Plan | Refusal;
   /**
    * Draws a stem.

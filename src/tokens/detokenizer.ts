@@ -17,7 +17,7 @@ import type { LeasedKeyring } from '../vault/leased-keyring.ts';
 export interface Visibility {
   /** '': the default space. */
   readonly space: string;
-  /** What leaves this thread of an opened value. */
+  /** The part of an opened value that leaves this thread. */
   readonly show: (opened: OpenedValue) => Value;
   /** Whether the record of a token probably has a scope, by its index: see `openRecord`. */
   readonly isScoped: (index: number) => boolean;

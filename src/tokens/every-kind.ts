@@ -13,7 +13,7 @@ import type { Vault } from '../vault/vault.ts';
 /** Versions of the policy: a start of a thread for each would take as long as their reading. */
 const MAX_READ_AT_ONCE = 16;
 
-/** What versions of the policy said of a name. */
+/** The kinds and normalizers that versions of the policy gave to a name. */
 interface Named {
   /** By what decides about a token. */
   readonly kinds: Map<string, Kind>;

@@ -36,7 +36,7 @@ interface Draft {
   readonly isImported?: boolean;
 }
 
-/** What a stored record has: the value of its draft, an imported token, or neither. */
+/** The content of a stored record: the value of its draft, an imported token, or neither. */
 type Held = 'value' | 'damaged' | OpenedAlias;
 
 /**
@@ -131,7 +131,7 @@ export class Tokenizer {
     return found;
   }
 
-  /** What a look-up does at a stored record. undefined: the value was removed. */
+  /** The next step of a look-up at a stored record. undefined: the value was removed. */
   async #stepAt(
     draft: Draft,
     { record, leftS }: StoredRecord,

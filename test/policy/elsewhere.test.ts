@@ -6,7 +6,7 @@ import { governed } from '../support/policy.ts';
 import { runCli, scrape, until } from '../support/service.ts';
 
 const FIELDS = 'version: 1\nfields:\n  customer.email: email\n  cards[*].number: digits\n';
-/** What the first client of the README sends. */
+/** The record that the first client of the README sends. */
 const RECORD = { email: 'ann@example.com', name: 'Ann Lee' };
 const MIXED = { customer: { email: 'ann@example.com' }, memo: 'call Ann', id: 7, note: '' };
 const REFUSAL =

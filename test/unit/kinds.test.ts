@@ -21,7 +21,7 @@ const { seed } = new Random();
 const runs = { seed, numRuns: 2_000 };
 const FEW_DIGITS = 'has too few digits for kind one: 6 must be free';
 
-/** What a kind makes of a text: the uniform value and its token, or why it refuses the text. */
+/** The result of a kind for a text: the uniform value and its token, or why it refuses the text. */
 function made(settings: KindSettings, text: string, drawSeed = 'one') {
   const kind = kindOf(settings);
   const accepted = kind.accept(text);

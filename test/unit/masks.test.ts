@@ -23,7 +23,7 @@ const hostile = fc.oneof(
 
 const letters = (text: string) => text.match(/[\p{L}\p{N}]/gu) ?? [];
 
-/** What a mask shows of a value, in order: what is left without stars and their spaces. */
+/** The parts of a value that a mask shows, in order: what is left without stars and their spaces. */
 function shown(masked: string): string[] {
   const parts = masked.split('****');
   expect(parts).toHaveLength(2);

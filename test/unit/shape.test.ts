@@ -30,8 +30,36 @@ test('a value without tab, Unicode space and e-mail with spaces has always had i
   fc.assert(fc.property(usual, (value) => olderShapeOf(value) === shapeOf(value)));
 });
 
+const PUNCTUATION = '!"#$%&\'()*+,-./:;<=>?@[\\]^_`{|}~';
 const long = (count: number, one = 'x') => one.repeat(count);
 test.each([
+  ['a letter is drawn for a letter of either case', 'Ann', 'aaaaa'],
+  ['a digit is drawn for a digit', '1234567', '0000000'],
+  ['ASCII space and punctuation inside stay', 'Ann Lee, 12', 'aaa aaa, 00'],
+  ['every ASCII punctuation mark stays', `abcde${PUNCTUATION}1`, `aaaaa${PUNCTUATION}0`],
+  ['a letter beyond ASCII becomes a letter', 'Zoë Ñuñez', 'aaa aaaaa'],
+  ['a digit beyond ASCII becomes a letter', '٣٤٥٦٧', 'aaaaa'],
+  ['a control character becomes a letter', 'ab\0cd\n\x7f', 'aaaaaaa'],
+  ['an emoji is one character', '😀😀😀 😀😀', 'aaa aa'],
+  ['a combining mark is a character', 'e\u0301e\u0301e', 'aaaaa'],
+  ['spaces at the edges become letters', '  ab cd ', 'aaaa aaa'],
+  ['a tab or a space of Unicode is a space', 'ann\tlee\u00a0bo\u3000x', 'aaa aaa aa a'],
+  ['any of them at the edges becomes a letter', '\t\u00a0ab cd\u2009 ', 'aaaa aaaa'],
+  ['a line end becomes a letter', 'ab\r\ncd\u2028', 'aaaaaaa'],
+  ['nothing but spaces becomes letters', '      ', 'aaaaaa'],
+  ['an e-mail is letters @ letters . letters', 'ann@ex.com', 'aaa@aa.aaa'],
+  ['its digits and punctuation become letters', 'a.b-1+x@e-x1.co', 'aaaaaaa@aaaa.aa'],
+  ['only the last dot of its domain stays', 'ann@mail.ex.com', 'aaa@aaaaaaa.aaa'],
+  ['its parts are as long as the original in characters', 'añ😀@é.com', 'aaa@a.aaa'],
+  ['no e-mail: a space', 'write to an1@ex.com', 'aaaaa aa aa0@aa.aaa'],
+  ['no e-mail: a space at an edge', 'a.n1@ex.com ', 'a.a0@aa.aaaa'],
+  ['no e-mail: a tab', 'an1@e\tx.com', 'aa0@a a.aaa'],
+  ['no e-mail: a no-break space', 'an1@e\u00a0x.com', 'aa0@a a.aaa'],
+  ['no e-mail: two @', 'an1@b@ex.com', 'aa0@a@aa.aaa'],
+  ['no e-mail: no dot in the domain', 'a.n1@excom', 'a.a0@aaaaa'],
+  ['no e-mail: nothing before the @', '@ex1.com', '@aa0.aaa'],
+  ['no e-mail: nothing between @ and dot', 'ann1@.com', 'aaa0@.aaa'],
+  ['no e-mail: nothing after the dot', 'ann1@ex.', 'aaa0@aa.'],
   ['no e-mail: a dot beyond 256 characters', `1@${long(254)}.com`, `0@${long(254, 'a')}`],
   ['four letters are too few, five are enough', 'abcd', 'aaaaa'],
   ['five letters stay', 'abcde', 'aaaaa'],

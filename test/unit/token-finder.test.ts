@@ -64,7 +64,7 @@ describe('tokens in running text', () => {
 });
 
 describe('a text in pieces', () => {
-  /** What a caller gets who sends each piece after the rest of the one before. */
+  /** The text that a caller gets who sends each piece after the rest of the one before. */
   function inPieces(pieces: readonly string[]): string {
     let rest = '';
     let restored = '';

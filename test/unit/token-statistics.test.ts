@@ -23,7 +23,7 @@ const RARELY = 4.265;
 /** For what is drawn anew each run: a test must not fail by chance. */
 const HARDLY_EVER = 5.199;
 
-/** What chi-squared of counts of that many kinds passes as seldom (Wilson and Hilferty). */
+/** The value that chi-squared of counts of so many kinds passes as seldom (Wilson and Hilferty). */
 function limit(kinds: number, deviations: number): number {
   const degrees = kinds - 1;
   const spread = 2 / (9 * degrees);

@@ -181,13 +181,13 @@ export function markedKind(marks: string, index: number, { kinds }: PolicyRules)
 const NAMED = '\0';
 const NAME_END = '\n';
 
-/** What stands before a value for its kind, so that both are one text. */
+/** The mark before a value for its kind, so that both are one text. */
 export function kindPrefix(name: string, rules: PolicyRules): string {
   const kind = rules.byName.get(name);
   return kind ? kindMark(kind, rules) : NAMED + name + NAME_END;
 }
 
-/** What stands in the place of a value that the caller may not see. */
+/** The text in the place of a value that the caller may not see. */
 export function hiddenKind(name: string): Value {
   return (NAMED + name) as Value;
 }

@@ -18,7 +18,7 @@ import {
 /** Calls under way name the policy of the time when they came. Policies change seldom. */
 const KEPT_POLICIES = 8;
 
-/** What leaves the thread of a value. */
+/** The part of a value that leaves the thread. */
 type Show = (value: Value) => Value;
 
 /** A policy, with what it says of all kinds. */
@@ -43,7 +43,7 @@ export class ThreadRules {
     if (this.#byTag.size > KEPT_POLICIES) this.#byTag.delete(oldest!);
   }
 
-  /** What the kind of each text accepts, by its mark; null: it refuses the text. */
+  /** The value that the kind of each text accepts, by its mark; null: it refuses the text. */
   accepted(texts: readonly string[], { policy, marks }: View): (Value | null)[] {
     const { rules } = this.#of(policy);
     return texts.map((text, i) => {

@@ -41,7 +41,7 @@ const THREAD = new URL('./vault-thread.js', import.meta.url);
 /** Decides whether tokenize may write now, and learns of failed writes. */
 type Writes = Pick<WriteGuards, 'check' | 'failed'>;
 
-/** Events of the threads besides answers. */
+/** Events of the threads besides results. */
 export interface ThreadObserver {
   batch(statement: 'insert' | 'find', records: number): void;
   damaged(records: number): void;
@@ -64,7 +64,7 @@ interface Pending {
 
 export type { KindValue };
 
-/** What a token stands for. undefined: it is unknown; null: it is forgotten or expired. */
+/** The value of a token. undefined: it is unknown; null: it is forgotten or expired. */
 export type FoundValue = KindValue | null | undefined;
 
 /** Texts with the kind of each; a plain viewer needs no kinds. */
@@ -93,7 +93,7 @@ export class VaultClient {
   readonly #ending: string;
   /** Measures small calls only. Large calls run beside them. */
   readonly #delay = new QueueDelay(performance.now());
-  /** Calls without an answer, pieces counted one by one. */
+  /** Calls without a result, pieces counted one by one. */
   readonly #pending = new Map<number, Pending>();
   #lastId = 0;
   #isClosing = false;
