@@ -95,7 +95,7 @@ export class JwtVerifier {
   }
 
   /**
-   * The claims of a JWT, without a check of its signature. Refuses what no signature could make good
+   * The claims of a JWT, whose signature is not checked. Refuses what no signature could make good
    * first: anybody can send it, and this costs little.
    */
   async #claimed(jwt: string): Promise<Claimed> {

@@ -8,7 +8,7 @@ const { release } = Exchange.prototype;
 
 Exchange.prototype.release = function () {
   const [, length = 0] = /content-length: (\d+)/i.exec(this.response._header) ?? [];
-  const reserved = this.held?.bytes ?? 0;
+  const reserved = this.reservation?.bytes ?? 0;
   writeSync(1, `${JSON.stringify({ response: this.id, bytes: Number(length), reserved })}\n`);
   release.call(this);
 };

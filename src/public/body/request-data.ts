@@ -58,7 +58,7 @@ export interface RequestData extends RequestValues {
   narrow?<T>(ask: Ask<T>): Promise<Narrowed<T | undefined> | undefined>;
   /** The bytes of `pathOf` in a JSON string. Cheap: the path itself is not made. */
   pathBytes(index: number): number;
-  /** The text of `json` before, between and after the values, which are strings, with their quotes. */
+  /** The text of `json` before, between and after the values, and the quotes of those strings. */
   around(): Iterable<string>;
 }
 
