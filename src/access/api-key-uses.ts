@@ -18,7 +18,7 @@ const WRITE_TIMEOUT_MS = 4_000;
 /** Shorter, because the process is about to end. */
 const LAST_WRITE_TIMEOUT_MS = 500;
 
-/** What is counted for each client, since the start. */
+/** The counts of each client, since the start. */
 interface Counts {
   requests: number;
   /** Strings of requests that a policy with fields served: replaced, or passed in clear. */

@@ -29,7 +29,7 @@ export function isJwt(text: string): boolean {
   return text.length <= MAX_JWT_BYTES && JWT.test(text);
 }
 
-/** What a JWT says before its signature is checked. */
+/** The claims of a JWT before its signature is checked. */
 interface Claimed {
   readonly kid: string;
   readonly subject: string;
@@ -95,7 +95,7 @@ export class JwtVerifier {
   }
 
   /**
-   * What the JWT says, without a look at its signature. Refuses what no signature could make good
+   * The claims of a JWT, whose signature is not checked. Refuses what no signature could make good
    * first: anybody can send it, and this costs little.
    */
   async #claimed(jwt: string): Promise<Claimed> {

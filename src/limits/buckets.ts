@@ -1,4 +1,4 @@
-/** What one client may use of one limit, and how fast it refills. */
+/** The size of one limit of one client, and how fast it refills. */
 export interface Bucket {
   /** Unique: it names the client and what the bucket counts. */
   readonly name: string;
@@ -78,7 +78,7 @@ export const MAX_IDLE_MS = 600_000;
  */
 interface Level {
   atMs: number;
-  /** What is spent or reserved: the time until the bucket is full again. */
+  /** The time until the bucket is full again: all that is spent or reserved. */
   aheadMs: number;
   /** Unknown tokens beyond the budget that known ones have earned. */
   earnedMs: number;
@@ -170,7 +170,7 @@ export function atMostWhole(bucket: Bucket, count: number): number {
   return Math.min(count, wholeOf(bucket));
 }
 
-/** What known tokens cost beside unknown ones: each is a guess until the client is trusted. */
+/** The cost of known tokens beside unknown ones: each is a guess until the client is trusted. */
 export function costOfKnown(bucket: Bucket, known: number): number {
   return Math.min(known, Math.ceil(wholeOf(bucket) * KNOWN_FOR_TRUST));
 }

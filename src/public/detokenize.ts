@@ -35,7 +35,7 @@ import {
  * If more tokens than this do not bound their values' length, ask the vault for the sizes first.
  */
 const MAX_UNSIZED = 4;
-/** What is fetched at once for a caller who may not see every value. */
+/** The bytes that are fetched at once for a caller who may not see every value. */
 const BATCH_BYTES = 4_194_304;
 
 /**
@@ -70,7 +70,7 @@ export function detokenizer(
 }
 
 /**
- * What the caller gets to see, and how many values of each kind.
+ * The values that the caller may see, and how many there are of each kind.
  * @param unapplied gets the places that stay as they were sent; undefined: there may be none
  * @throws CallerError invalid_type for an unknown token, forbidden for a kind of no right
  */
@@ -327,7 +327,7 @@ type Paths = Pick<RequestData, 'pathOf' | 'pathBytes'>;
 
 const [BEFORE, BETWEEN, AFTER] = [',"unapplied":[', ',', ']'];
 
-/** What comes after `data` in the answer, in small parts. One path can have 30 kB. */
+/** The text after `data` in the response, in small parts. One path can have 30 kB. */
 function* unappliedParts(request: Paths, all: readonly Unapplied[]): Generator<string> {
   yield BEFORE;
   for (const [i, { index, reason }] of all.entries()) {

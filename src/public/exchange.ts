@@ -96,7 +96,7 @@ export class Exchange {
   isLast = false;
   /** The event for the audit log; undefined until the API key is checked. */
   event: AuditEvent | undefined;
-  /** What the client must be allowed to do; undefined: anything. */
+  /** The permission that the client needs; undefined: any. */
   operation: ClientOperation | undefined;
   /** null until the API key is accepted. */
   caller: Caller | null = null;

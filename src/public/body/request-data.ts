@@ -20,7 +20,7 @@ import {
   replaceFields,
 } from './data.ts';
 
-/** What takes the place of a text: null where nothing was found. */
+/** The string in the place of a text; null: nothing was found. */
 export type Replacement = string | null;
 
 /** The strings of a request that are replaced. */
@@ -57,14 +57,14 @@ export interface RequestData extends RequestValues {
   narrow?<T>(ask: Ask<T>): Promise<Narrowed<T | undefined> | undefined>;
   /** The bytes of `pathOf` in a JSON string. Cheap: the path itself is not made. */
   pathBytes(index: number): number;
-  /** What `json` has before, between and after the values, which are strings: their quotes, too. */
+  /** The text of `json` before, between and after the values, and the quotes of those strings. */
   around(): Iterable<string>;
 }
 
 /** Looks texts up; undefined: nothing more may be looked up. */
 type Ask<T> = (asked: Asked) => Promise<readonly T[] | undefined>;
 
-/** What is left of a request, with what was found for each of its texts. */
+/** The rest of a request, and the result for each of its texts. */
 export interface Narrowed<T> {
   readonly request: RequestData;
   readonly found: readonly T[];

@@ -218,7 +218,7 @@ interface Text {
 /** Where something stands in a text. */
 type Stretch = Pick<TokenPlace, 'start' | 'end'>;
 
-/** What may be a token. Before the vault has answered, a place may have several candidates. */
+/** Possible tokens of a text. Before the vault answers, a place may have several candidates. */
 class TextTokens extends RequestValues implements RequestData {
   readonly #text: Text;
   readonly #places: readonly TokenPlace[];

@@ -1,6 +1,6 @@
 import type { Kind } from '../../policy/rules.ts';
 
-/** What may be a token. */
+/** A possible token. */
 export interface Candidate {
   /** Where it begins in the text, in UTF-16 units. */
   readonly start: number;

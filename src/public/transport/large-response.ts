@@ -38,7 +38,7 @@ function measure(value: string): number {
 /** The texts of a response, one after the other. */
 interface ResponseParts {
   readonly before: string;
-  /** What `data` has around the values. */
+  /** The text of `data` before, between and after the values. */
   readonly around: () => Iterable<string>;
   readonly values: readonly string[];
   readonly list: Iterable<string>;

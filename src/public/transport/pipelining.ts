@@ -25,7 +25,7 @@ const READ_BYTES = 65_536;
 /** Memory for a byte of a chunked body, because each chunk may have one byte. */
 const CHUNKED_FACTOR = 32;
 
-/** What Node's parser takes as the end of HTTP on a connection. */
+/** Node's parser takes this as the end of HTTP on a connection. */
 const IS_UPGRADE = 2;
 
 const queues = new WeakMap<Socket, RequestQueue>();
