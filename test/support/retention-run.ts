@@ -77,12 +77,14 @@ export async function runRetention(
 
   async function detokenize(token: Token): Promise<void> {
     const { value, promises, forgets } = given.get(token)!;
+    // As they are before the question.
+    const promised = [...promises];
     const forgottenAtMs = forgets.lastStartMs;
     const [found] = await detokenizer.detokenize([token]);
     const nowMs = performance.now();
     if (found === undefined) problems.push('as if it had never been');
     if (found && found !== value) problems.push('another value');
-    const isPromised = promises.some(
+    const isPromised = promised.some(
       (one) => one.askedAtMs > forgets.lastEndMs && one.untilMs > nowMs,
     );
     const { active, lastEndMs } = uses.get(value)!;
