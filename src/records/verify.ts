@@ -28,9 +28,9 @@ export interface KindCount {
  * Opens every record, which authenticates both fingerprints, the key version and the value
  * together. It cannot check that a value fingerprint fits its value: a random client's record has
  * random bytes there, and no row names its client.
- * @returns `records`: checked, without aliases, which lead to the imported token of a value and have
- * no value themselves; `bad`: those that do not open; `by_kind`: those that opened, by space, then
- * by kind
+ * @returns `records`: checked, without aliases, which lead to the imported token of a value and
+ * have no value themselves; `bad`: those that do not open; `by_kind`: those that opened, by space,
+ * then by kind
  */
 export async function verify(vault: Vault, settings: ReadSettings) {
   const counts = new Map<Scope | undefined, number>();
