@@ -51,7 +51,7 @@ interface Dek {
   readonly subkeys: readonly Key[];
 }
 
-/** What a token is drawn from. */
+/** The source of the draws of a token. */
 export interface DrawSource {
   /** DRAW_BYTES bytes as a latin1 string. */
   readonly draws: (draw: number, block: number) => string;

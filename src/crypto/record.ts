@@ -11,7 +11,7 @@ const PLAIN_FORMAT = 1;
 const SCOPED_FORMAT = 2;
 export const FINGERPRINT_BYTES = 16;
 
-/** What a sealed value is bound to. */
+/** The fields that a sealed value is bound to. */
 type RecordFields = Omit<SealedRecord, 'sealed'>;
 
 const aad = Buffer.alloc(1 + 4 + 2 * FINGERPRINT_BYTES);

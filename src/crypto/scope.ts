@@ -43,7 +43,7 @@ export function scopeOf(kind: string, space: string): Scope | undefined {
   return scope;
 }
 
-/** What a record has inside. */
+/** The content of a record. */
 export interface OpenedValue {
   readonly value: Value;
   readonly scope: Scope | undefined;
@@ -97,7 +97,7 @@ export function spaceBytes(space: string): readonly number[] {
 }
 
 /**
- * What stands before a text in its token fingerprint. No token begins with these bytes, but a
+ * The bytes before a text in its token fingerprint. No token begins with these bytes, but a
  * caller of the default space can send a text that does. Without ESCAPE, it would be a token of the
  * space that it names.
  * @param space `spaceBytes` of the caller's space

@@ -86,7 +86,7 @@ function explain(error: unknown, { name, setting, library, remedies = {}, remedy
   return `${name} did not decrypt the key-encryption key (${codes}). ${Object.hasOwn(remedies, kind) ? remedies[kind] : remedy}`;
 }
 
-/** What the libraries throw. */
+/** An error that a library throws. */
 interface LibraryError extends Error {
   readonly code?: unknown;
   readonly status?: unknown;

@@ -22,7 +22,7 @@ interface KeyRequest {
   /** In PEM; undefined: the authorities of Node. */
   readonly ca?: string | undefined;
   /**
-   * What to do, by status or by its first digit; 0: the certificate is not trusted. The error texts
+   * Remedies by status or by its first digit; 0: the certificate is not trusted. The error texts
    * of the server are never shown.
    */
   readonly remedies: Readonly<Record<number, string>>;

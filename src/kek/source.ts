@@ -51,9 +51,9 @@ export interface Cloud {
   readonly library: string;
   /** Names the file with a secret that the library reads. */
   readonly secretFile?: string;
-  /** What to do about errors of the library, by their names. Their texts are never shown. */
+  /** Remedies for errors of the library, by their names. Their texts are never shown. */
   readonly remedies?: Readonly<Record<string, string>>;
-  /** What to do about all others. */
+  /** The remedy for all other errors. */
   readonly remedy: string;
   /**
    * Loads the library.

@@ -23,7 +23,7 @@ export interface ForgetRequest extends ValuePlace {
   readonly isDryRun: boolean;
 }
 
-/** What was there before. */
+/** The state before the call. */
 export interface ForgetResult {
   /** In order. */
   readonly tokens: readonly TokenState[];

@@ -4,7 +4,7 @@ import { type Kind, Viewer } from '../policy/rules.ts';
 import type { VaultClient } from '../tokens/threads/vault-client.ts';
 import { DEFAULT_SPACE, type Token, type Value } from '../types.ts';
 
-/** What the look-up of values needs. */
+/** The parts that look values up. */
 export interface ValueFinder {
   readonly vault: VaultClient;
   readonly policies: Pick<PolicyFollower, 'current'>;

@@ -13,7 +13,7 @@ import {
   type ValueFingerprint,
 } from '../types.ts';
 
-/** What a token is for: `detokenize` alone, or also as what tokenize gives its value. */
+/** The use of a token: only `detokenize`, or also as the token that tokenize gives its value. */
 export const PAIR_USES = ['both', 'detokenize'] as const;
 export type PairUse = (typeof PAIR_USES)[number];
 
@@ -48,7 +48,7 @@ export interface PairDraft extends Pair {
   readonly scope: Scope | undefined;
   readonly source: DrawSource;
   readonly token_fingerprint: TokenFingerprint;
-  /** What tokenize would draw first; undefined: tokenize does not give the imported token. */
+  /** The first draw of tokenize; undefined: tokenize does not give the imported token. */
   readonly drawn: Drawn | undefined;
 }
 

@@ -99,12 +99,9 @@ export async function recordsFrom({ pool }: Vault, from: string | undefined): Pr
   return Math.round(all * (1 - share));
 }
 
-function batchesOf(records: readonly WalkedRecord[], rate: number | undefined) {
-  const wanted = rate === undefined ? Infinity : Math.ceil(rate / PORTIONS_A_SECOND);
-  const size = Math.min(wanted, PAGE_RECORDS);
-  const batches: WalkedRecord[][] = [];
-  for (let at = 0; at < records.length; at += size) batches.push(records.slice(at, at + size));
-  return batches;
+function* batchesOf(records: readonly WalkedRecord[], rate = Infinity) {
+  const size = Math.min(Math.ceil(rate / PORTIONS_A_SECOND), PAGE_RECORDS);
+  for (let at = 0; at < records.length; at += size) yield records.slice(at, at + size);
 }
 
 /**

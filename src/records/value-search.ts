@@ -10,7 +10,7 @@ import type { KeyringFollower } from '../vault/keyring-follower.ts';
 import type { Vault } from '../vault/vault.ts';
 import { knowKeysOf } from './verify.ts';
 
-/** What is needed to find values and to forget them. */
+/** The parts that find values and forget them. */
 export interface Forgetting {
   readonly vault: Vault;
   readonly follower: KeyringFollower;

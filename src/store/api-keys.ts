@@ -4,7 +4,7 @@ import { byteaArray, bytesOfBytea } from './bytea-array.ts';
 import { CLIENT_COLUMNS, clientOf, dateOf } from './clients.ts';
 import type { Pool, Query, Row } from './pool.ts';
 
-/** What is shown of an API key. */
+/** The columns of an API key that may be shown. */
 export const API_KEY_COLUMNS = [
   'api_key_id',
   'client_id',

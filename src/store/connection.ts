@@ -69,7 +69,7 @@ export const BEGIN_PINNED = [
 /** For the single session of the embedded database. */
 export const PIN_SESSION = PINNED.map(([name, value]) => `set ${name} = ${value}`).join('; ');
 
-/** What a server has refused. It is not asked for that again. */
+/** The requests that a server has refused. They are not sent to it again. */
 export interface Refused {
   /** The settings in the startup packet. */
   settings: boolean;
@@ -145,7 +145,7 @@ export async function connect(connections: pg.Pool, refused: Refused): Promise<p
   }
 }
 
-/** What a connection leads to. */
+/** The server that a connection leads to. */
 export interface Session {
   /** false: a pooler has dropped the settings, so each transaction must set them. */
   readonly isPinned: boolean;
@@ -182,7 +182,7 @@ export function timelineOf(walFile: string | null | undefined): number {
   return Number.parseInt(walFile?.slice(0, TIMELINE_DIGITS) ?? '0', 16);
 }
 
-/** What the types of pg leave out. */
+/** The fields that the types of pg leave out. */
 interface ClientInternals {
   readonly processID: number | null;
   readonly secretKey: number | null;

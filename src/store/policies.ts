@@ -21,7 +21,7 @@ export interface AppliedPolicy {
   readonly is_new: boolean;
 }
 
-/** What a node must know of a version to serve by it. */
+/** The facts that a node needs to serve by a version. */
 export interface PolicyHead extends PolicyVersion {
   /** It was found durable. */
   readonly is_durable: boolean;

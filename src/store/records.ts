@@ -30,7 +30,7 @@ interface RecordsOptions {
   readonly onBatch?: (statement: 'insert' | 'find', records: number) => void;
 }
 
-/** What became of a record; a StoredRecord: the row that is there instead. */
+/** The outcome for a record; a StoredRecord: the row that is there instead. */
 type Written = StoredRecord | 'stored' | 'key_retired';
 
 /** An expired record counts as removed, even before its value is removed. */

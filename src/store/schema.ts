@@ -193,7 +193,7 @@ async function distributeAll(query: Query): Promise<string[]> {
 }
 
 /**
- * What a role could have put into the schema `standin` to have its code run by others, or to hide
+ * The objects that a role could have put into the schema to have its code run by others, or to hide
  * rows from them. We make no trigger, rule, policy or function. Tables belong to the owner of the
  * schema, or to a superuser, which can do everything anyway. The triggers of foreign keys and of
  * Citus are internal. Functions of PostgreSQL itself have no entry in pg_depend.

@@ -48,9 +48,6 @@ export async function databaseTimeMs(pool: Pool, deadlineMs: number): Promise<nu
 const PROBE = `insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed)
   values ($1::uuid, $1::uuid, $2::smallint, $3::bytea)`;
 
-/** Thrown to roll back. */
-class Done extends Error {}
-
 /**
  * Resolves when the table of records can grow by this many bytes. The transaction is rolled back,
  * so nobody sees them.
@@ -64,11 +61,12 @@ export async function tryToGrow(
   deadlineMs: number,
 ): Promise<void> {
   const fingerprint = bytes.toString('hex', 0, 16);
+  const done = new Error('thrown to roll back');
   const probing = pool.transaction(deadlineMs, async (query) => {
     await query(PROBE, [fingerprint, keyVersion, bytes]);
-    throw new Done();
+    throw done;
   });
   await probing.catch((error) => {
-    if (!(error instanceof Done)) throw error;
+    if (error !== done) throw error;
   });
 }

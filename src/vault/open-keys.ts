@@ -24,18 +24,15 @@ export async function openKeys(
   const kek = kekOf(await source.read());
   if (keys.length === 0) {
     const settings = new Map([['token_suffix', tokenSuffix]]);
+    const fresh = KEY_PURPOSES.map((purpose) => wrap(kek, purpose, 1, newKeyBytes()));
     keys = await allowedOr(
       "The vault has no keys yet, and the user of DATABASE_URL may not create them. As the owner of the vault's tables, run: standin client create --name NAME",
-      store.create(newKeys(kek), settings, deadlineMs),
+      store.create(fresh, settings, deadlineMs),
     );
   }
   const plainKeys = unwrap(keys, kek, source);
   await checkSuffix(store, tokenSuffix, deadlineMs);
   return plainKeys;
-}
-
-function newKeys(kek: Kek): NewKey[] {
-  return KEY_PURPOSES.map((purpose) => wrap(kek, purpose, 1, newKeyBytes()));
 }
 
 export function wrap(kek: Kek, purpose: KeyPurpose, version: number, bytes: Buffer): NewKey {

@@ -181,7 +181,7 @@ test('a damaged alias keeps no pair out of an export', async () => {
   expect(await pairsIn(folder)).toMatchObject([{ ...pair, use: 'both' }]);
 });
 
-/** The first tokens that a kind draws for a value. Of an empty one, other settings draw the same. */
+/** The first tokens that a kind draws for a value: other settings may draw the same. */
 function drawsOf(kind: Kind, value: Value, { draws }: DrawSource): string {
   return JSON.stringify([0, 1, 2].map((from) => kind.drawToken(value, 'tok', draws, from)));
 }
