@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Body, Mutations } from '../support/bodies.ts';
+import { type Body, Mutations, type Words } from '../support/bodies.ts';
 import { isLinux } from '../support/fault.ts';
 import { type Case, Measured, type Priced, TARGETS } from '../support/priced.ts';
 import { Random } from '../support/random.ts';
@@ -30,7 +30,11 @@ const YAML = [
 ];
 
 const LENIENT = 'detokenize handling=lenient';
-const inside = (name: string, levels: number, of: Body): Body => ({ inside: name, levels, of });
+const inside = (name: string | Words, levels: number, of: Body): Body => ({
+  inside: name,
+  levels,
+  of,
+});
 const deep = (of: Body): Body => ({ inside: { text: '\0', times: 256 }, levels: 13, of });
 const listed = (times: number, ...list: Body[]): Body => ({ list, times });
 const mapped = (name: string, of: Body, times = 1): Body => ({ map: [[name, of]], times });
@@ -39,6 +43,9 @@ const documentOf = (...join: readonly (string | { text: string; times: number })
   mapped('document', { join });
 const ESCAPED = inside('\né\0"12345', 7, inside('é*\0', 2, ''));
 const WORDY = inside('a#', 7, inside('a##', 2, { text: 'none\n', times: 14 }));
+const DEEP_VALUE = inside('data', 7, { text: '1', times: 14 });
+const below = (of: Body) =>
+  inside('a#', 2, inside({ text: 'é#', times: 11 }, 2, inside('Ann Lee#', 2, of)));
 const UNKNOWN = { text: `  f#: ${'x'.repeat(200)}\n`, times: 1_000 };
 
 /** The worst that searches and people have found. Each of them stopped a node or ended it. */
@@ -73,6 +80,11 @@ const FOUND: readonly (readonly [what: string, target: string, body: Body])[] = 
     'long paths of many names that have to be escaped',
     `plain full ${LENIENT}`,
     mapped('values#', listed(100, ESCAPED, ''), 50),
+  ],
+  [
+    'values at deep paths below others, and the paths to them',
+    `plain full ${LENIENT}`,
+    below(mapped('values#é', listed(1, 'Ann Lee#', DEEP_VALUE), 5_000)),
   ],
   ['records', `ruled none ${LENIENT}`, mapped('a', listed(9_000, mapped('email', 'x')))],
   ['telephone numbers', 'ruled full tokenize', mapped('phones', listed(9_000, '+1 650 253 #'))],
