@@ -166,9 +166,9 @@ describe('a collector', () => {
     await until(() => collector.requests > 0, 'the first batch');
     collector.mode = 'take';
     await tracing.close();
-    // 2,048 that wait; the batch that hangs is lost.
+    // 2,048 that wait, and the batch of 512 that hangs, which may be sent again.
     expect(collector.spans.length).toBeGreaterThan(0);
-    expect(collector.spans.length).toBeLessThanOrEqual(2_048);
+    expect(collector.spans.length).toBeLessThanOrEqual(2_560);
   });
 });
 

@@ -54,6 +54,8 @@ describe.skipIf(kind !== 'server')('two nodes', () => {
     await load.progress(100);
     expect(await json('keyring rotate')).toEqual({ version: 2 });
     await inForce(nodes, 2, IN_FORCE_MS);
+    // What was sealed before is stored by then.
+    await load.progress(10 * UNDER_WAY);
     const before = await versions(place);
     const marks = load.acknowledged;
     await load.progress(300);
