@@ -37,8 +37,8 @@ const ssr = { resolve: { conditions: ['source', 'node'] } };
 
 export default defineConfig({
   test: {
-    // Each has processes of its own beside it: on two processors, more would wait for each other.
-    maxWorkers: 3,
+    // Tests wait for processes of their own as long as they work: two for each of two processors.
+    maxWorkers: 4,
     reporters: ['default', './test/support/count-reporter.ts'],
     projects: [
       {

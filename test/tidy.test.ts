@@ -217,7 +217,7 @@ const MOST_LINES: Readonly<Record<string, number>> = {
   'src/store': 2080,
   'src/tokens': 1340,
   'src/vault': 720,
-  tests: 42770,
+  tests: 42790,
 };
 
 // Without a repository, nobody adds a line.
