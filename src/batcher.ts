@@ -7,7 +7,7 @@ export interface BatcherOptions<Item, Result> {
   /** Called with the size of every batch. */
   readonly onBatch: (items: number) => void;
   /** Batches in flight at once. */
-  readonly lanes: number;
+  readonly slots: number;
   /** This many items do not wait for the end of the turn. */
   readonly eagerItems?: number;
   readonly maxBatchItems: number;
@@ -72,17 +72,17 @@ export class Batcher<Item, Result> {
 
   #schedule(): void {
     if (this.#waiting.length === 0) return;
-    const { lanes, eagerItems = Infinity } = this.#options;
-    if (this.#inFlight < lanes && this.#waitingItems >= eagerItems) void this.#flush();
+    const { slots, eagerItems = Infinity } = this.#options;
+    if (this.#inFlight < slots && this.#waitingItems >= eagerItems) void this.#flush();
     if (this.#flushScheduled || this.#waiting.length === 0) return;
-    if (this.#inFlight >= lanes) {
+    if (this.#inFlight >= slots) {
       this.#sweepInTime();
       return;
     }
     this.#flushScheduled = true;
     setImmediate(() => {
       this.#flushScheduled = false;
-      while (this.#inFlight < lanes && this.#waiting.length > 0) void this.#flush();
+      while (this.#inFlight < slots && this.#waiting.length > 0) void this.#flush();
       this.#schedule();
     });
   }

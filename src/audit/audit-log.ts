@@ -135,7 +135,7 @@ export class AuditLog {
     this.#lines = new Batcher({
       run: (lines, deadlineMs) => this.#write(lines, deadlineMs),
       onBatch: () => {},
-      lanes: 1,
+      slots: 1,
       maxBatchItems: MAX_BATCH_LINES,
       maxBatchBytes: Number.POSITIVE_INFINITY,
       maxWaitingItems: MAX_WAITING_LINES,

@@ -185,7 +185,7 @@ async function lookUp(
   };
   const most = limits.mostUnknown(client);
   let looked: Narrowed<FoundOrSize> | undefined;
-  let settled: ReturnType<ClientLimits['charge']>;
+  let charged: ReturnType<ClientLimits['charge']>;
   try {
     looked =
       asked.narrow === undefined
@@ -195,11 +195,11 @@ async function lookUp(
     const counts = { known: known.size, unknown: unknown.size };
     exchange.unknownTokens = counts.unknown;
     metrics.unknownTokens(counts.unknown);
-    settled = limits.charge(client, counts, hasGaps);
+    charged = limits.charge(client, counts, hasGaps);
   }
   if (looked?.found.every((one) => typeof one === 'object' && one !== null)) return looked;
   // Wait for every kind of missing token, so that the time of a 400 does not tell them apart.
-  const overrun = await settled;
+  const overrun = await charged;
   if (overrun !== undefined) checkLimits(exchange, overrun);
   // The limit has refused the request whose turns had to end.
   return looked!;

@@ -41,7 +41,7 @@ interface ExportSettings extends ReadSettings {
 export async function exportPairs(vault: Vault, settings: ExportSettings) {
   const { space, write } = settings;
   const tokens = new TokensOfRecords(vault, settings, await EveryKind.read(vault, settings.suffix));
-  return scanOpened(vault, settings, async (opened, portion) => {
+  return scanOpened(vault, settings, async (opened, batch) => {
     const exported = opened.flatMap(({ record, content }): OpenedValueRecord[] => {
       if ('alias' in content || record.isExpired) return [];
       const isAsked = space === undefined || (content.scope?.space ?? DEFAULT_SPACE) === space;
@@ -49,7 +49,7 @@ export async function exportPairs(vault: Vault, settings: ExportSettings) {
     });
     const found = await tokens.find(exported);
     const pairs = exported.map((one, i) => pairOf(one, found[i]!));
-    await write(pairs, hexOf(portion[0]!.token_fingerprint));
+    await write(pairs, hexOf(batch[0]!.token_fingerprint));
   });
 }
 

@@ -14,14 +14,14 @@ import { commandDeadline } from '../timeouts.ts';
 import type { TokenFingerprint } from '../types.ts';
 import type { Vault } from '../vault/vault.ts';
 
-/** The pass ends when the database is away for longer. A later run can continue it. */
+/** The scan ends when the database is away for longer. A later run can continue it. */
 const OUTAGE_TIMEOUT_MS = 60_000;
 const FIRST_PAUSE_MS = 25;
 const LONGEST_PAUSE_MS = 1_000;
-/** With a rate, a pass takes this many portions a second. */
-const PORTIONS_A_SECOND = 10;
+/** With a rate, a scan takes this many batches a second. */
+const BATCHES_A_SECOND = 10;
 
-/** Settings that an operator gives for a pass over all records. */
+/** Settings that an operator gives for a scan over all records. */
 export interface ScanSettings {
   /** Fingerprint to begin at, 32 hex digits; undefined: the first record. */
   readonly from?: string | undefined;
@@ -34,14 +34,14 @@ export interface ScanSettings {
 
 export interface Scan extends ScanSettings {
   readonly pool: Pool;
-  /** A pass skips records sealed with this key version. */
+  /** A scan skips records sealed with this key version. */
   readonly without?: number;
   readonly work: (records: readonly WalkedRecord[]) => Promise<void>;
   /** Resolves when everything that `work` started has ended. */
   readonly written?: () => Promise<void>;
 }
 
-/** Where a pass ended, with the error if the database ended it. */
+/** Where a scan ended, with the error if the database ended it. */
 export interface ScanEnd {
   /** Fingerprint to continue from, 32 hex digits; undefined: all records were passed. */
   readonly next: string | undefined;
@@ -53,8 +53,8 @@ export interface ScanEnd {
  * next page while `work` handles the current one.
  * @throws errors of `work`, except Unavailable
  */
-export async function scan(pass: Scan): Promise<ScanEnd> {
-  const { pool, from, rate, stop, without, onProgress, work } = pass;
+export async function scan(options: Scan): Promise<ScanEnd> {
+  const { pool, from, rate, stop, without, onProgress, work } = options;
   let at = from === undefined ? FIRST_RECORD : fingerprintOf(from);
   let isLast = false;
   const read = (start: TokenFingerprint) => {
@@ -65,7 +65,7 @@ export async function scan(pass: Scan): Promise<ScanEnd> {
     return reading;
   };
   const end = async () => {
-    await pass.written?.();
+    await options.written?.();
     return { next: isLast ? undefined : hexOf(at) };
   };
   const throttle = new Throttle(rate);
@@ -91,7 +91,7 @@ export async function scan(pass: Scan): Promise<ScanEnd> {
   }
 }
 
-/** Estimates how many records a pass will take. */
+/** Estimates how many records a scan will take. */
 export async function recordsFrom({ pool }: Vault, from: string | undefined): Promise<number> {
   const { records: all } = await countRecords(pool, commandDeadline());
   // Fingerprints are evenly spread.
@@ -100,7 +100,7 @@ export async function recordsFrom({ pool }: Vault, from: string | undefined): Pr
 }
 
 function* batchesOf(records: readonly WalkedRecord[], rate = Infinity) {
-  const size = Math.min(Math.ceil(rate / PORTIONS_A_SECOND), PAGE_RECORDS);
+  const size = Math.min(Math.ceil(rate / BATCHES_A_SECOND), PAGE_RECORDS);
   for (let at = 0; at < records.length; at += size) yield records.slice(at, at + size);
 }
 

@@ -36,8 +36,8 @@ export async function reseal(vault: Vault, settings: ReadSettings) {
     // The error is thrown where `writing` is awaited.
     writing.catch(() => {});
   };
-  const pass = { without: keyVersion, written: () => writing };
-  const { next, error, bad } = await scanOpened(vault, settings, work, pass);
+  const options = { without: keyVersion, written: () => writing };
+  const { next, error, bad } = await scanOpened(vault, settings, work, options);
   if (error !== undefined) throw error;
   return confirmDurable(vault, { key_version: keyVersion, resealed, bad, next });
 }

@@ -7,7 +7,7 @@ import type { KeyringFollower } from '../vault/keyring-follower.ts';
 import type { Vault } from '../vault/vault.ts';
 import { persistently, type Scan, type ScanEnd, type ScanSettings, scan } from './record-scan.ts';
 
-/** Settings of a pass that opens all records. */
+/** Settings of a scan that opens all records. */
 export interface ReadSettings extends ScanSettings {
   /** Finds key versions that other processes have added. */
   readonly follower: KeyringFollower;
@@ -20,7 +20,7 @@ export interface KindCount {
   readonly space: string;
   readonly kind: string;
   readonly records: number;
-  /** false: its tokens are unknown to every client; null: the database ended the pass. */
+  /** false: its tokens are unknown to every client; null: the database ended the scan. */
   readonly has_client: boolean | null;
 }
 
@@ -36,8 +36,8 @@ export async function verify(vault: Vault, settings: ReadSettings) {
   const counts = new Map<Scope | undefined, number>();
   let records = 0;
   let aliases = 0;
-  const end = await scanOpened(vault, settings, async (opened, portion) => {
-    records += portion.length;
+  const end = await scanOpened(vault, settings, async (opened, batch) => {
+    records += batch.length;
     for (const { content } of opened) {
       if ('alias' in content) {
         aliases++;
@@ -85,13 +85,13 @@ export async function knowKeysOf(
  * Passes over all records, opened. Counts and reports those that do not open. There is no token
  * from a caller, so it opens a record by the fingerprints in its own row, and cannot detect a row
  * that was swapped whole, fingerprint included.
- * @param pass as `scan` takes it
+ * @param options as `scan` takes it
  */
 export async function scanOpened(
   vault: Vault,
   settings: ReadSettings,
-  work: (opened: readonly OpenedRecord[], portion: readonly WalkedRecord[]) => Promise<void>,
-  pass: Partial<Scan> = {},
+  work: (opened: readonly OpenedRecord[], batch: readonly WalkedRecord[]) => Promise<void>,
+  options: Partial<Scan> = {},
 ): Promise<ScanEnd & { readonly bad: number }> {
   const { follower, onBad } = settings;
   let bad = 0;
@@ -105,10 +105,10 @@ export async function scanOpened(
   const end = await scan({
     pool: vault.pool,
     ...settings,
-    ...pass,
-    work: async (portion) => {
-      await knowKeysOf(vault, follower, portion);
-      await work(portion.flatMap(opened), portion);
+    ...options,
+    work: async (batch) => {
+      await knowKeysOf(vault, follower, batch);
+      await work(batch.flatMap(opened), batch);
     },
   });
   return { ...end, bad };

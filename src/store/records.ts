@@ -72,7 +72,7 @@ export class RecordStore {
       run: (items: readonly Item[], deadlineMs: number) => Promise<Result[]>,
     ) =>
       new Batcher<Item, Result>({
-        lanes: SLOTS,
+        slots: SLOTS,
         eagerItems: EAGER_RECORDS,
         maxBatchItems: MAX_BATCH_RECORDS,
         maxBatchBytes: MAX_BATCH_BYTES,

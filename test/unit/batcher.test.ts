@@ -11,7 +11,7 @@ interface Batch {
 }
 
 const BOUNDS = {
-  ...{ lanes: 1, maxBatchItems: 10, maxBatchBytes: 100 },
+  ...{ slots: 1, maxBatchItems: 10, maxBatchBytes: 100 },
   ...{ maxWaitingItems: 20, timeoutMs: 60_000 },
 };
 
@@ -119,8 +119,8 @@ test('what comes while a batch is in flight waits and shares the next', async ()
   expect(await Promise.all(later)).toEqual([['<b>'], ['<c>', '<d>'], ['<e>']]);
 });
 
-test('as many batches are in flight as there are lanes', async () => {
-  const { batcher, batches, answer } = setUp({ lanes: 2 });
+test('as many batches are in flight as there are slots', async () => {
+  const { batcher, batches, answer } = setUp({ slots: 2 });
   const results: Promise<readonly string[]>[] = [];
   for (const item of ['a', 'b', 'c', 'd']) {
     results.push(batcher.submit([item]));
@@ -255,7 +255,7 @@ describe('deadlines', () => {
   });
 });
 
-test('any calls on any lanes: each gets its own results, in order, within all bounds', async () => {
+test('any calls on any slots: each gets its own results, in order, within all bounds', async () => {
   const calls = fc.array(
     fc.record({ items: fc.nat({ max: 15 }), turnsBefore: fc.nat({ max: 2 }) }),
     { maxLength: 30 },
@@ -265,16 +265,16 @@ test('any calls on any lanes: each gets its own results, in order, within all bo
       calls,
       fc.integer({ min: 1, max: 4 }),
       fc.infiniteStream(fc.nat({ max: 4 })),
-      async (calls, lanes, delays) => {
+      async (calls, slots, delays) => {
         let inFlight = 0;
         const ran: string[] = [];
         const batcher = new Batcher<string, string>({
           ...BOUNDS,
-          lanes,
+          slots,
           maxWaitingItems: 1_000,
           onBatch: () => {},
           run: async (items) => {
-            expect(++inFlight).toBeLessThanOrEqual(lanes);
+            expect(++inFlight).toBeLessThanOrEqual(slots);
             const callers = new Set(items.map((item) => item.split('.')[0]));
             if (callers.size > 1) expect(items.length).toBeLessThanOrEqual(BOUNDS.maxBatchItems);
             ran.push(...items);

@@ -44,12 +44,12 @@ export function inTurn(
   const options = { handler, budget, maxInHand, maxAhead };
   return (request, response) => {
     const { socket } = request;
-    let lane = queues.get(socket);
-    if (lane === undefined) {
-      lane = new RequestQueue(socket, options);
-      queues.set(socket, lane);
+    let queue = queues.get(socket);
+    if (queue === undefined) {
+      queue = new RequestQueue(socket, options);
+      queues.set(socket, queue);
     }
-    lane.take(request, response);
+    queue.take(request, response);
   };
 }
 
@@ -58,9 +58,9 @@ export function inTurn(
  * before. A request that was answered before its body broke off gets no second answer.
  */
 function refuseAfterAnswers(socket: Socket, refuse: () => void): void {
-  const lane = queues.get(socket);
-  if (lane === undefined) refuse();
-  else lane.end(refuse);
+  const queue = queues.get(socket);
+  if (queue === undefined) refuse();
+  else queue.end(refuse);
 }
 
 /** The most memory that the body of a request takes before anybody asks for it. */
