@@ -3,8 +3,8 @@ import { setImmediate } from 'node:timers/promises';
 import { OperatorError } from '../../errors.ts';
 
 /**
- * Connections that may wait until Node accepts them; Linux takes at most `net.core.somaxconn`, by
- * default this many. With Node's 511, a stall of a second lost 388 of 900 connections: their callers
+ * Connections that may wait until Node accepts them. Linux takes at most `net.core.somaxconn`, by
+ * default this many. With Node's 511, a stall of 1.5 s lost 388 of 900 connections: their callers
  * had sent requests, and got no answer.
  */
 const BACKLOG = 4_096;
