@@ -16,8 +16,8 @@ export const MAX_NAME_BYTES = 256;
 export const MAX_PARTS = 100_000;
 export const BYTES_A_PART = 10;
 /** Different names of them. JSON.parse takes ten times as long for one as for a repeated one. */
-export const MAX_NAMES = 20_000;
-export const BYTES_A_BODY_NAME = 50;
+export const MAX_NAMES = 15_000;
+export const BYTES_A_BODY_NAME = 70;
 /** Levels of nested objects and arrays; `data` is the first. */
 export const MAX_DEPTH = 16;
 /**
