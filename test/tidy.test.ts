@@ -202,7 +202,7 @@ const MOST_LINES: Readonly<Record<string, number>> = {
   'src/audit': 770,
   'src/commands': 3360,
   'src/config': 600,
-  'src/crypto': 570,
+  'src/crypto': 590,
   'src/embedded': 380,
   'src/kek': 580,
   'src/limits': 780,
@@ -211,13 +211,13 @@ const MOST_LINES: Readonly<Record<string, number>> = {
   'src/ops': 2250,
   'src/policy': 1380,
   'src/process': 910,
-  'src/public': 2550,
+  'src/public': 2630,
   'src/records': 1290,
   'src/shape': 890,
   'src/store': 2080,
   'src/tokens': 1340,
   'src/vault': 720,
-  tests: 42790,
+  tests: 43050,
 };
 
 // Without a repository, nobody adds a line.
