@@ -164,8 +164,7 @@ async function lookUp(
   asked: RequestData,
   hasGaps: boolean,
 ): Promise<Narrowed<FoundOrSize>> {
-  if (asked.texts.every((_, i) => asked.isExcluded?.(i)))
-    return { request: asked, found: asked.texts.map(() => undefined) };
+  if (asked.texts.length === 0) return { request: asked, found: [] };
   const { limits, metrics, tokenSuffix } = exchange.context;
   const { client } = exchange.caller!;
   const reserved = limits.reserve(client);

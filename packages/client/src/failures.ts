@@ -13,8 +13,8 @@ export interface Unapplied {
   /** In the caller's data: `data.customer.emails[1]`; in a list, `data[17]`. */
   readonly path: string;
   /**
-   * `unknown`: no such token; `forbidden`: the client may not see values of its kind; `excluded`: of
-   * a text, neither `only` nor `conversation` names it.
+   * `unknown`: no such token; `forbidden`: the client may not see values of its kind; `excluded`:
+   * of a text, neither `only` nor `conversation` names it.
    */
   readonly reason: 'unknown' | 'forbidden' | 'excluded';
 }

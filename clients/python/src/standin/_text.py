@@ -64,8 +64,9 @@ class Named:
     conversation: str | None
 
     def fields(self) -> dict[str, Any]:
-        listed = {} if self.only is None else {"only": list(self.only)}
-        return listed if self.conversation is None else {**listed, "conversation": self.conversation}
+        only = None if self.only is None else list(self.only)
+        fields = {"only": only, "conversation": self.conversation}
+        return {name: field for name, field in fields.items() if field is not None}
 
 
 def tokenize_text(
