@@ -2,7 +2,7 @@
 """Asks a language model about a conversation that leaves this machine without personal data.
 
 Presidio finds names, mail addresses, phone and card numbers, Standin replaces them with tokens, and
-the answer gets them back while it streams. Reads {"names": [...], "messages": [...]}, where
+the answer gets them back while it streams: those of this conversation, and no stranger's. Reads {"names": [...], "messages": [...]}, where
 `names` are those that may occur, such as the customer's:
 
     pip install -r requirements.txt
@@ -85,12 +85,15 @@ def main() -> None:
     conversation = json.load(sys.stdin)
     recognizers = recognizers_of(conversation["names"])
     with Standin(STANDIN_URL, os.environ["STANDIN_API_KEY"]) as standin:
-        messages = []
+        messages, tokens = [], True
         for message in conversation["messages"]:
             text = message["content"]
-            tokenized = standin.tokenize_text(text, spans_in(text, recognizers))
+            tokenized = standin.tokenize_text(
+                text, spans_in(text, recognizers), conversation=tokens
+            )
+            tokens = tokenized.conversation
             messages.append({**message, "content": tokenized.text})
-        for piece in standin.detokenize_stream(ask(messages)):
+        for piece in standin.detokenize_stream(ask(messages), conversation=tokens):
             print(piece, end="", flush=True)
     print()
 

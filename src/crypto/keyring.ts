@@ -16,7 +16,9 @@ import {
   importKey,
   KEY_BYTES,
   type Key,
+  open,
   randomLatin1,
+  seal,
 } from './primitives.ts';
 import { FINGERPRINT_BYTES, openRecord, sealRecord } from './record.ts';
 import {
@@ -43,6 +45,7 @@ const SUBKEYS = 256;
 /** Higher than any draw, which is the first byte of a message without scope. */
 const SCOPED = 0x80;
 const AUDIT_CHAIN = 'standin audit chain';
+const CONVERSATIONS = 'standin conversations';
 const AUDIT_MAC_CHARACTERS = 22;
 const UNSEALED = Buffer.alloc(0) as Sealed;
 
@@ -75,6 +78,7 @@ export class Keyring {
   readonly #randomDraws: RandomDraws;
   readonly #apiKeyMac: Mac;
   readonly #auditMac: Mac;
+  readonly #conversationKey: Key;
 
   constructor(keys: readonly PlainKey[]) {
     this.renew(keys);
@@ -85,6 +89,7 @@ export class Keyring {
     const apiKeyKey = only(keys, 'api-key');
     this.#apiKeyMac = new Mac('sha256', apiKeyKey);
     this.#auditMac = new Mac('sha256', deriveKey(importKey(apiKeyKey), AUDIT_CHAIN).export());
+    this.#conversationKey = deriveKey(importKey(apiKeyKey), CONVERSATIONS);
   }
 
   /** The highest DEK version, which seals new records. */
@@ -228,6 +233,20 @@ export class Keyring {
    */
   auditMac(last: string, line: Uint8Array): string {
     return this.#auditMac.base64url(last, line).slice(0, AUDIT_MAC_CHARACTERS);
+  }
+
+  /**
+   * Seals what a caller keeps of a conversation. The key is HKDF-SHA-256 of the API key key, which
+   * a vault keeps for ever and all nodes have.
+   * @returns as `seal` of the primitives; the AAD is the space
+   */
+  sealConversation(content: Buffer, space: string): Buffer {
+    return seal(this.#conversationKey, content, Buffer.from(space));
+  }
+
+  /** undefined: not sealed by this vault for this space. */
+  openConversation(sealed: Buffer, space: string): Buffer | undefined {
+    return open(this.#conversationKey, sealed, Buffer.from(space));
   }
 
   /** Keeps the subkeys of a DEK that has not changed: to derive them takes time. */

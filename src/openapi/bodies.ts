@@ -81,9 +81,10 @@ const recordSchemas = (success: Success): Record<string, Schema> => ({
   }),
   Unapplied: object('A place that stays as it was sent.', {
     path: text('Such as `data.customer.email`.'),
-    reason: text('The token is not known, or the client may not see values of its kind.', {
-      enum: ['unknown', 'forbidden'],
-    }),
+    reason: text(
+      'The token is not known, the client may not see values of its kind, or the request excludes it.',
+      { enum: ['unknown', 'forbidden', 'excluded'] },
+    ),
   }),
   LookupRequest: object('Values. Fields beside `data` are ignored.', { data: ref('Values') }),
   LookupAnswer: success('lookup', 'FoundTokens', 'The tokens that values have.'),
@@ -127,10 +128,18 @@ const textSchemas = (success: Success): Record<string, Schema> => ({
       ),
     }),
   ),
-  SpannedText: object('A text and the places of values, or of their tokens, in it.', {
-    text: text('Well-formed Unicode.'),
-    spans: list('They do not overlap.', 'Span'),
-  }),
+  SpannedText: object(
+    'A text and the places of values, or of their tokens, in it.',
+    { text: text('Well-formed Unicode.'), spans: list('They do not overlap.', 'Span') },
+    {
+      // A list of types would be the first one to generators.
+      conversation: {
+        description:
+          'In a request: true begins a conversation; a string adds the tokens to an earlier one. In the response to it: a string for the next request, which detokenize takes, too.',
+        not: { type: ['number', 'object', 'array', 'null'] },
+      },
+    },
+  ),
   Span: object('A place in a text.', {
     start: whole('Of its first code point.', 0),
     end: whole('Of the code point after it.', 0),
@@ -145,6 +154,12 @@ const textSchemas = (success: Success): Record<string, Schema> => ({
           type: 'boolean',
           description: 'Whether this is a piece, and another one follows.',
         },
+        only: {
+          type: 'array',
+          items: { type: 'string' },
+          description: 'The tokens that come back, beside those of `conversation`.',
+        },
+        conversation: text('From a tokenize: its tokens come back.'),
       },
     ),
     additionalProperties: false,

@@ -182,7 +182,7 @@ const VAULT_OPERATIONS: Readonly<Record<string, VaultOperation>> = {
   '/api/v1/text/detokenize': {
     ...{ id: 'detokenizeText', of: 'detokenize', summary: 'A text with its tokens as values' },
     description:
-      'Finds tokens without spaces in running text, and replaces those that are known with the values that the client may see. Places that end like a token and are unknown count like unknown tokens of detokenize. To restore a stream, send its pieces with `more`, each after the `rest` of the one before.',
+      'Finds tokens without spaces in running text, and replaces those that are known with the values that the client may see. Places that end like a token and are unknown count like unknown tokens of detokenize. With `only` or `conversation`, all other tokens stay. To restore a stream, send its pieces with `more`, each after the `rest` of the one before.',
     words: ['The text with tokens.', 'The text with values.'],
     data: textExample({ text: TOKENIZED.text }, { text: PLAIN.text }),
     ...{ headers: OF_LIMITS, isLenient: true },

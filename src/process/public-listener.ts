@@ -208,6 +208,7 @@ async function createContext(
     bodyLimit: config.BODY_LIMIT,
     valuesLimit: config.VALUES_LIMIT,
     authenticator,
+    conversationKeys: vault.keyring,
     vault: vaultClient,
     policies,
     tokenSuffix: config.TOKEN_SUFFIX,

@@ -98,7 +98,8 @@ function visible(
     }
     if (kind !== undefined) addTo(hidden!, kind);
     if (unapplied === undefined) throw refusal(i, kind);
-    unapplied.push({ index: i, reason: kind === undefined ? 'unknown' : 'forbidden' });
+    const missing = request.isExcluded?.(i) ? 'excluded' : 'unknown';
+    unapplied.push({ index: i, reason: kind === undefined ? missing : 'forbidden' });
     return texts[i] as Value;
   });
   return { values, kinds, hidden };
@@ -299,7 +300,7 @@ function tooLarge(maxBytes: number): CallerError {
 /** A text of a request that stays as it was sent. */
 interface Unapplied {
   readonly index: number;
-  readonly reason: 'unknown' | 'forbidden';
+  readonly reason: 'unknown' | 'forbidden' | 'excluded';
 }
 
 /** RFC 7240 section 2: a list of preferences, whose values may be quoted. */

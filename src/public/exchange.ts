@@ -24,6 +24,12 @@ import {
 } from './tracing.ts';
 import type { Descriptors } from './transport/connections.ts';
 
+/** Keyring.sealConversation and openConversation. */
+export interface ConversationKeys {
+  sealConversation(content: Buffer, space: string): Buffer;
+  openConversation(sealed: Buffer, space: string): Buffer | undefined;
+}
+
 /** Everything that the endpoints use. */
 export interface ServerContext {
   readonly interfaceVersion: InterfaceVersion;
@@ -32,6 +38,7 @@ export interface ServerContext {
   /** The ending of every token, after `_`. */
   readonly tokenSuffix: string;
   readonly authenticator: Authenticator;
+  readonly conversationKeys: ConversationKeys;
   readonly limits: ClientLimits;
   readonly budget: ByteBudget;
   readonly vault: VaultClient;

@@ -12,8 +12,11 @@ import {
 export interface Unapplied {
   /** In the caller's data: `data.customer.emails[1]`; in a list, `data[17]`. */
   readonly path: string;
-  /** `unknown`: no such token; `forbidden`: the client may not see values of its kind. */
-  readonly reason: 'unknown' | 'forbidden';
+  /**
+   * `unknown`: no such token; `forbidden`: the client may not see values of its kind; `excluded`:
+   * of a text, neither `only` nor `conversation` names it.
+   */
+  readonly reason: 'unknown' | 'forbidden' | 'excluded';
 }
 
 /** The response to an attempt. */
@@ -157,7 +160,7 @@ export function checkPassed(answer: ServiceResponse): void {
   throw new StandinError(message, { ...factsOf(answer), code: 'passed' });
 }
 
-export const REASONS: readonly unknown[] = ['unknown', 'forbidden'];
+export const REASONS: readonly unknown[] = ['unknown', 'forbidden', 'excluded'];
 
 /** The places that a lenient answer left out. @throws StandinError when it is not Standin's */
 export function unappliedIn(answer: ServiceResponse): Unapplied[] {

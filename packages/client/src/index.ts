@@ -10,5 +10,11 @@ export type {
   StandinOptions,
 } from './options.ts';
 export { type Health, type Lenient, type PolicyInForce, Standin } from './standin.ts';
-export type { DetokenizedText, Span, TokenizedText } from './text.ts';
+export type {
+  DetokenizedText,
+  DetokenizeTextOptions,
+  Span,
+  TokenizedText,
+  TokenizeTextOptions,
+} from './text.ts';
 export type * from './types.ts';

@@ -12,11 +12,13 @@ import {
 import { type Operation, type Outcome, replaceRecords, replaceStrings } from './replacement.ts';
 import {
   type DetokenizedText,
+  type DetokenizeTextOptions,
   detokenizeStream,
   detokenizeText,
   type Post,
   type Span,
   type TokenizedText,
+  type TokenizeTextOptions,
   tokenizeText,
 } from './text.ts';
 import type { Accepted, Answered, FieldOf, Found } from './types.ts';
@@ -141,23 +143,25 @@ export class Standin<Policy extends boolean = false> {
   }
 
   /**
-   * A text with a token in place of each span, in one request. The vault needs a policy.
+   * A text with a token in place of each span, in one request. Without spans, the service finds the
+   * values as its policy says. The vault needs a policy.
    * @throws the errors of `tokenize`
    */
   tokenizeText(
     text: string,
-    spans: readonly Span[],
-    options?: CallOptions,
+    spans: readonly Span[] | undefined,
+    options: TokenizeTextOptions = {},
   ): Promise<TokenizedText> {
-    return tokenizeText(this.#post(options), text, spans);
+    return tokenizeText(this.#post(options), text, spans, options);
   }
 
   /**
    * A text with the value in place of each token, in one request. Unknown tokens, and values that
-   * the client may not see, stay. Throws the errors of `tokenize`.
+   * the client may not see, stay. If the text may hold what strangers wrote, as the answer of a
+   * language model may, name what comes back. Throws the errors of `tokenize`.
    */
-  detokenizeText(text: string, options?: CallOptions): Promise<DetokenizedText> {
-    return detokenizeText(this.#post(options), text);
+  detokenizeText(text: string, options: DetokenizeTextOptions = {}): Promise<DetokenizedText> {
+    return detokenizeText(this.#post(options), text, options);
   }
 
   /**
@@ -167,9 +171,9 @@ export class Standin<Policy extends boolean = false> {
    */
   detokenizeStream(
     chunks: AsyncIterable<string> | Iterable<string>,
-    options?: CallOptions,
+    options: DetokenizeTextOptions = {},
   ): AsyncGenerator<string, void, undefined> {
-    return detokenizeStream(this.#post(options), chunks);
+    return detokenizeStream(this.#post(options), chunks, options);
   }
 
   /**

@@ -173,7 +173,9 @@ describe('with a policy', () => {
     expectTypeOf(await whole.tokenize(given)).toEqualTypeOf<{ id: number; to: string }>();
     const { data, unapplied } = await whole.detokenize(row, { lenient: true });
     expectTypeOf(data).toEqualTypeOf<Row>();
-    expectTypeOf(unapplied[0]?.reason).toEqualTypeOf<'unknown' | 'forbidden' | undefined>();
+    expectTypeOf(unapplied[0]?.reason).toEqualTypeOf<
+      'unknown' | 'forbidden' | 'excluded' | undefined
+    >();
     expect([data, unapplied]).toEqual([row, []]);
     const found = await whole.lookup({ id: 7, to: 'a' });
     expectTypeOf(found).toEqualTypeOf<{ id: number; to: string | null }>();

@@ -55,6 +55,8 @@ export interface RequestData extends RequestValues {
    * `ask` does. undefined: `texts` are looked up.
    */
   narrow?<T>(ask: Ask<T>): Promise<Narrowed<T | undefined> | undefined>;
+  /** Whether the request leaves this text out: it is not looked up. undefined: none. */
+  isExcluded?(index: number): boolean;
   /** The bytes of `pathOf` in a JSON string. Cheap: the path itself is not made. */
   pathBytes(index: number): number;
   /** The text of `json` before, between and after the values, and the quotes of those strings. */

@@ -1,4 +1,5 @@
 import type { Kind, PolicyRules, Viewer } from '../../policy/rules.ts';
+import { namedIn, type Seal, sealIn } from '../conversation.ts';
 import type { Exchange } from '../exchange.ts';
 import { inQuotes } from '../transport/large-response.ts';
 import { checkText, invalid, isObject, type JsonObject, parseBody } from './data.ts';
@@ -10,7 +11,13 @@ import {
   RequestValues,
   viewerOf,
 } from './request-data.ts';
-import { heldFrom, TokenFinder, type TokenPlace } from './token-finder.ts';
+import {
+  heldFrom,
+  type Named,
+  placesOfNamed,
+  TokenFinder,
+  type TokenPlace,
+} from './token-finder.ts';
 
 const SPANS = 'data.spans';
 const NEEDED = 'a list of objects with start, end and kind';
@@ -28,12 +35,13 @@ interface Span {
 /**
  * The values of `{"data":{"text":"...","spans":[{"start":0,"end":3,"kind":"person"}]}}`. Offsets
  * count code points. A kind must have word tokens with suffix: others cannot be found in a text.
+ * With `"conversation": true`, or an earlier one, the answer has a `conversation`.
  * @throws CallerError invalid_type
  */
 export async function textValuesOf(exchange: Exchange, body: Buffer): Promise<RequestValues> {
   const viewer = await viewerOf(exchange);
   const data = parseBody(body);
-  const text = textIn(data, ['text', 'spans']);
+  const text = textIn(data, ['text', 'spans', 'conversation']);
   const { spans } = data;
   if (!Array.isArray(spans)) throw invalid(`${SPANS}: must be ${NEEDED}`);
   const { valuesLimit } = exchange.context;
@@ -41,7 +49,8 @@ export async function textValuesOf(exchange: Exchange, body: Buffer): Promise<Re
     throw invalid(`${SPANS}: has more than ${valuesLimit} spans; send shorter texts`);
   exchange.reserve(body.length);
   exchange.reserveFields(spans.length);
-  return new TextValues(viewer, text, readSpans(spans, new TextOffsets(text), viewer.rules));
+  const seal = sealIn(exchange, viewer, data);
+  return new TextValues(viewer, text, readSpans(spans, new TextOffsets(text), viewer.rules), seal);
 }
 
 /**
@@ -109,13 +118,16 @@ function kindIn(name: unknown, path: string, rules: PolicyRules): Kind {
 class TextValues extends RequestValues {
   readonly #text: string;
   readonly #spans: readonly Span[];
+  readonly #seal: Seal | undefined;
 
-  constructor(viewer: Viewer, text: string, spans: readonly Span[]) {
+  /** @param seal makes the conversation of the answer */
+  constructor(viewer: Viewer, text: string, spans: readonly Span[], seal: Seal | undefined) {
     const texts = spans.map(({ from, to }) => text.slice(from, to));
     super(viewer, texts);
     for (const [i, { index }] of spans.entries()) checkText(texts[i]!, ['data', 'spans', index]);
     this.#text = text;
     this.#spans = spans;
+    this.#seal = seal;
   }
 
   override kindOf(index: number): Kind {
@@ -139,7 +151,8 @@ class TextValues extends RequestValues {
       longer += token.length - [...this.texts[i]!].length;
       return { start, end: start + token.length, kind: span.kind.settings.name };
     });
-    return JSON.stringify({ text: text + this.#text.slice(from), spans });
+    const conversation = this.#seal?.(tokens as readonly string[]);
+    return JSON.stringify({ text: text + this.#text.slice(from), spans, conversation });
   }
 }
 
@@ -191,22 +204,38 @@ const SURROGATE = /[\ud800-\udfff]/;
 /**
  * The tokens in the running text of `{"data":{"text":"...","more":true}}`. With `more`, the text is
  * a piece of a longer one: its end is held back as `rest` when a token may go on in the next piece.
+ * With `only` or `conversation`, tokens that neither names stay.
  * @throws CallerError invalid_type
  */
 export async function textTokensOf(exchange: Exchange, body: Buffer): Promise<RequestData> {
   const viewer = await viewerOf(exchange);
   const data = parseBody(body);
-  const whole = textIn(data, ['text', 'more']);
+  const whole = textIn(data, ['text', 'more', 'only', 'conversation']);
   const { more = false } = data;
   if (typeof more !== 'boolean') throw invalid('data.more: must be true or false');
   exchange.reserve(body.length);
+  return textTokens(exchange, viewer, { whole, more }, namedIn(exchange, viewer, data));
+}
+
+/**
+ * The tokens in a text.
+ * @param named undefined: all
+ * @throws CallerError invalid_type for too many, or overloaded
+ */
+export async function textTokens(
+  exchange: Exchange,
+  viewer: Viewer,
+  { whole, more }: { readonly whole: string; readonly more: boolean },
+  named: Named | undefined,
+): Promise<RequestData> {
   const { valuesLimit, tokenSuffix } = exchange.context;
   const places = new TokenFinder(tokenSuffix, viewer.rules.textKinds).find(whole, valuesLimit);
   if (places.length > valuesLimit)
     throw invalid(`data.text: may have more than ${valuesLimit} tokens; send it in pieces`);
   exchange.reserveFields(places.length);
   const end = more ? heldFrom(whole, places.at(-1)?.end ?? 0, tokenSuffix) : undefined;
-  return new TextTokens(viewer, { whole, end }, places);
+  const asked = named === undefined ? places : await placesOfNamed(places, named);
+  return new TextTokens(viewer, { whole, end }, asked);
 }
 
 /** A text, and where the part begins that is held back; undefined: the text is complete. */
@@ -250,6 +279,10 @@ class TextTokens extends RequestValues implements RequestData {
     return this.pathOf(index).length;
   }
 
+  isExcluded(index: number): boolean {
+    return this.#places[index]!.candidate(0) === undefined;
+  }
+
   json(values: readonly string[]): string {
     let json = '';
     let i = 0;
@@ -279,7 +312,7 @@ class TextTokens extends RequestValues implements RequestData {
     const places = this.#places;
     const stretches: Stretch[] = [...places];
     const found = new Array<T | undefined>(places.length).fill(undefined);
-    let open = [...places.keys()];
+    let open = [...places.keys()].filter((place) => !this.isExcluded(place));
     for (let turn = 0; open.length > 0; turn++) {
       const candidates = open.map((place) => places[place]!.candidate(turn)!);
       const texts = candidates.map(({ token }) => token);

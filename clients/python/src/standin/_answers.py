@@ -167,7 +167,7 @@ class Unapplied(NamedTuple):
     """`unknown`: not a known token. `forbidden`: the client may not see values of its kind."""
 
 
-REASONS = ("unknown", "forbidden")
+REASONS = ("unknown", "forbidden", "excluded")
 
 
 def unapplied_in(operation: str, answer: Answer, given: object) -> list[Unapplied]:

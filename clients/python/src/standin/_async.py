@@ -17,6 +17,7 @@ from ._text import (
     DETOKENIZE,
     TOKENIZE,
     DetokenizedText,
+    Named,
     Span,
     TokenizedText,
     detokenize_piece,
@@ -81,28 +82,51 @@ class AsyncStandin(Client[httpx.AsyncClient]):
         return (await self._run(self._values("detokenize", tokens, timeout_s))).data
 
     async def tokenize_text(
-        self, text: str, spans: Iterable[Span], *, timeout_s: Seconds = None
+        self,
+        text: str,
+        spans: Iterable[Span],
+        *,
+        conversation: bool | str = False,
+        timeout_s: Seconds = None,
     ) -> TokenizedText:
         """See `Standin`."""
-        return await self._run(self._asking(TOKENIZE, timeout_s, tokenize_text, text, spans))
+        return await self._run(
+            self._asking(TOKENIZE, timeout_s, tokenize_text, text, spans, conversation)
+        )
 
-    async def detokenize_text(self, text: str, *, timeout_s: Seconds = None) -> DetokenizedText:
+    async def detokenize_text(
+        self,
+        text: str,
+        *,
+        only: Iterable[str] | None = None,
+        conversation: str | None = None,
+        timeout_s: Seconds = None,
+    ) -> DetokenizedText:
         """See `Standin`."""
-        return await self._run(self._asking(DETOKENIZE, timeout_s, detokenize_text, text))
+        return await self._run(
+            self._asking(DETOKENIZE, timeout_s, detokenize_text, text, Named(only, conversation))
+        )
 
     async def detokenize_stream(
-        self, chunks: AsyncIterable[str], *, timeout_s: Seconds = None
+        self,
+        chunks: AsyncIterable[str],
+        *,
+        only: Iterable[str] | None = None,
+        conversation: str | None = None,
+        timeout_s: Seconds = None,
     ) -> AsyncIterator[str]:
         """See `Standin`."""
+        named = Named(None if only is None else list(only), conversation)
         rest = ""
         async for chunk in chunks:
             text, rest = await self._run(
-                self._asking(DETOKENIZE, timeout_s, detokenize_piece, rest + chunk)
+                self._asking(DETOKENIZE, timeout_s, detokenize_piece, rest + chunk, named)
             )
             if text:
                 yield text
         if rest:
-            yield (await self.detokenize_text(rest, timeout_s=timeout_s)).text
+            last = self._asking(DETOKENIZE, timeout_s, detokenize_text, rest, named)
+            yield (await self._run(last)).text
 
     async def policy_in_force(self, *, timeout_s: Seconds = None) -> PolicyInForce:
         """See `Standin`."""

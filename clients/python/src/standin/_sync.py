@@ -21,6 +21,7 @@ from ._text import (
     DETOKENIZE,
     TOKENIZE,
     DetokenizedText,
+    Named,
     Span,
     TokenizedText,
     detokenize_piece,
@@ -91,38 +92,64 @@ class Standin(Client[httpx.Client]):
         return self._run(self._values("detokenize", tokens, timeout_s)).data
 
     def tokenize_text(
-        self, text: str, spans: Iterable[Span], *, timeout_s: Seconds = None
+        self,
+        text: str,
+        spans: Iterable[Span],
+        *,
+        conversation: bool | str = False,
+        timeout_s: Seconds = None,
     ) -> TokenizedText:
         """A text with a token in place of each span, in one request.
 
-        The vault needs a policy.
+        The vault needs a policy. `conversation=True` begins a conversation; a string adds these
+        tokens to an earlier one. The result has the `conversation` for the next call.
         """
-        return self._run(self._asking(TOKENIZE, timeout_s, tokenize_text, text, spans))
+        return self._run(
+            self._asking(TOKENIZE, timeout_s, tokenize_text, text, spans, conversation)
+        )
 
-    def detokenize_text(self, text: str, *, timeout_s: Seconds = None) -> DetokenizedText:
+    def detokenize_text(
+        self,
+        text: str,
+        *,
+        only: Iterable[str] | None = None,
+        conversation: str | None = None,
+        timeout_s: Seconds = None,
+    ) -> DetokenizedText:
         """A text with the value in place of each token, in one request.
 
-        Unknown tokens, and values that the client may not see, stay.
+        Unknown tokens, and values that the client may not see, stay. If the text may hold what
+        strangers wrote, as the answer of a language model may, name what comes back: the tokens of
+        `only` and those of the `conversation`.
         """
-        return self._run(self._asking(DETOKENIZE, timeout_s, detokenize_text, text))
+        return self._run(
+            self._asking(DETOKENIZE, timeout_s, detokenize_text, text, Named(only, conversation))
+        )
 
     def detokenize_stream(
-        self, chunks: Iterable[str], *, timeout_s: Seconds = None
+        self,
+        chunks: Iterable[str],
+        *,
+        only: Iterable[str] | None = None,
+        conversation: str | None = None,
+        timeout_s: Seconds = None,
     ) -> Iterator[str]:
         """As `detokenize_text`, for a text in chunks, such as the answer of a language model.
 
         What may be a part of a token waits for the next chunk. Each chunk is one request, with
         `timeout_s` of its own.
         """
+        named = Named(None if only is None else list(only), conversation)
         rest = ""
         for chunk in chunks:
             text, rest = self._run(
-                self._asking(DETOKENIZE, timeout_s, detokenize_piece, rest + chunk)
+                self._asking(DETOKENIZE, timeout_s, detokenize_piece, rest + chunk, named)
             )
             if text:
                 yield text
         if rest:
-            yield self.detokenize_text(rest, timeout_s=timeout_s).text
+            last = self._asking(DETOKENIZE, timeout_s, detokenize_text, rest, named)
+            yield self._run(last).text
 
     def policy_in_force(self, *, timeout_s: Seconds = None) -> PolicyInForce:
         """The fields of the policy in force.

@@ -28,6 +28,8 @@ class TokenizedText:
 
     text: str
     spans: list[Span]
+    conversation: str = ""
+    """With the argument `conversation`, what the next call takes. It expires after 24 h."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class UnappliedSpan:
     start: int
     end: int
     reason: str
-    """`unknown`: no such token; `forbidden`: the client may not see values of its kind."""
+    """`unknown`: no such token; `forbidden`: the client may not see values of its kind; `excluded`:
+    neither `only` nor `conversation` names it."""
 
 
 @dataclass(frozen=True)
@@ -53,20 +56,38 @@ DETOKENIZE = "text/detokenize"
 _PLACE = re.compile(r"data\.text\[(\d{1,9}):(\d{1,9})\]", re.ASCII)
 
 
-def tokenize_text(call: Call, text: str, spans: Iterable[Span]) -> Steps[TokenizedText]:
+@dataclass(frozen=True)
+class Named:
+    """The tokens that come back; None: all that are known."""
+
+    only: Iterable[str] | None
+    conversation: str | None
+
+    def fields(self) -> dict[str, Any]:
+        only = None if self.only is None else list(self.only)
+        fields = {"only": only, "conversation": self.conversation}
+        return {name: field for name, field in fields.items() if field is not None}
+
+
+def tokenize_text(
+    call: Call, text: str, spans: Iterable[Span], conversation: bool | str
+) -> Steps[TokenizedText]:
     given = list(spans)
     if not all(isinstance(span, Span) for span in given):
         raise ValueError("spans: must be a list of Span(start, end, kind)")
-    request = {"text": text, "spans": [asdict(span) for span in given]}
+    request: dict[str, Any] = {"text": text, "spans": [asdict(span) for span in given]}
+    if conversation is not False:
+        request["conversation"] = conversation
     answer, data, _ = yield from _send(call, request)
     try:
-        return TokenizedText(data["text"], [Span(**span) for span in data["spans"]])
+        found = [Span(**span) for span in data["spans"]]
+        return TokenizedText(data["text"], found, str(data.get("conversation", "")))
     except (KeyError, TypeError):
         raise bad_answer(call.operation, answer) from None
 
 
-def detokenize_text(call: Call, text: str) -> Steps[DetokenizedText]:
-    answer, data, unapplied = yield from _send(call, {"text": text})
+def detokenize_text(call: Call, text: str, named: Named) -> Steps[DetokenizedText]:
+    answer, data, unapplied = yield from _send(call, {"text": text, **named.fields()})
     found = []
     for one in unapplied if isinstance(unapplied, list) else [unapplied]:
         reason = one.get("reason") if isinstance(one, dict) else None
@@ -77,9 +98,9 @@ def detokenize_text(call: Call, text: str) -> Steps[DetokenizedText]:
     return DetokenizedText(data["text"], found)
 
 
-def detokenize_piece(call: Call, text: str) -> Steps[tuple[str, str]]:
+def detokenize_piece(call: Call, text: str, named: Named) -> Steps[tuple[str, str]]:
     """Of a text that goes on: what is restored, and the end that waits."""
-    answer, data, _ = yield from _send(call, {"text": text, "more": True})
+    answer, data, _ = yield from _send(call, {"text": text, "more": True, **named.fields()})
     rest = data.get("rest", "")
     if not isinstance(rest, str):
         raise bad_answer(call.operation, answer)
