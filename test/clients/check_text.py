@@ -31,6 +31,17 @@ with Standin(*PLACE) as client:
         for cut in range(len(text) + 1):
             assert "".join(client.detokenize_stream([text[:cut], text[cut:]])) == whole, cut
     assert list(client.detokenize_stream([])) == []
+    begun = client.tokenize_text("Ann Lee", [Span(0, 7, "person")], conversation=True)
+    grown = client.tokenize_text("Eve", [Span(0, 3, "person")], conversation=begun.conversation)
+    mail, first = f"{begun.text}, {grown.text}", begun.conversation
+    assert client.detokenize_text(mail, conversation=grown.conversation).text == "Ann Lee, Eve"
+    assert client.detokenize_text(mail, conversation=first).unapplied[0].reason == "excluded"
+    assert client.detokenize_text(mail, only=[grown.text], conversation=first).text == "Ann Lee, Eve"
+    assert client.detokenize_text(mail, only=[]).text == mail
+    for size in (1, 5):
+        pieces = [mail[at : at + size] for at in range(0, len(mail), size)]
+        stream = client.detokenize_stream(pieces, conversation=first)
+        assert "".join(stream) == f"Ann Lee, {grown.text}"
     with raises(InvalidValueError, r"^data.spans\[0\]: "):
         client.tokenize_text(TEXT, [Span(0, len(TEXT) + 1, "person")])
     pair: Any = (0, 1, "person")
@@ -48,6 +59,8 @@ async def check() -> None:
         assert same == tokenized
         assert (await client.detokenize_text(same.text)).text == TEXT
         assert "".join([piece async for piece in client.detokenize_stream(letters())]) == TEXT
+        stream = client.detokenize_stream(letters(), only=iter(()))
+        assert "".join([piece async for piece in stream]) == same.text
 
 
 asyncio.run(check())
