@@ -43,6 +43,11 @@ export class AwsStandIn extends KeyServiceStandIn {
   readonly accessKeys: string[] = [];
   readonly #key = new SealingKey();
 
+  /** HTTP in clear: the SDK asks an instance over nothing else. */
+  constructor() {
+    super();
+  }
+
   get environment(): Record<string, string> {
     return {
       ...{ KEK_AWS_KMS_KEY_ID: this.key, KEK_AWS_KMS_ENDPOINT: this.url },
