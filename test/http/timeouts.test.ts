@@ -108,11 +108,11 @@ describe.concurrent('slow callers are cut, and others are served', () => {
   });
 
   test('L05: answers that nobody reads, within 60 s, in bounded memory', async () => {
-    // 4 MiB, which is more than the system takes in the place of the reader.
-    const request = await restore('x', 64);
+    // 8 MiB, because Linux takes more than 4 MiB in the place of the reader.
+    const request = await restore('x', 128);
     const beforeBytes = rssBytes();
     const before = await metric('unread_answers_total');
-    const readers = await openAll(16);
+    const readers = await openAll(8);
     for (const reader of readers) reader.pause().write(request);
     let mostBytes = 0;
     await until(async () => {

@@ -44,7 +44,14 @@ export class StandIn {
   ) {
     const isTls = options.key !== undefined;
     this.server = isTls ? createTlsServer(options) : createServer(options);
-    this.server.on('request', (request, response) => void answer(request, response));
+    this.server.on('request', async (request, response) => {
+      try {
+        await answer(request, response);
+      } catch (error) {
+        // A caller that leaves in the middle of its body is no failure.
+        if (error !== request.errored) throw error;
+      }
+    });
     this.#scheme = isTls ? 'https' : 'http';
   }
 
