@@ -10,7 +10,7 @@ const LONG = [
   'test/deploy/{alerts,image,two-machines}.test.ts',
   'test/examples/*.test.ts',
   'test/generators/*.test.ts',
-  'test/http/{client-troubles,openapi-examples,timeouts,tls,volume}.test.ts',
+  'test/http/{client-troubles,model-proxy,openapi-examples,timeouts,tls,volume}.test.ts',
   'test/kek/pkcs11.test.ts',
   'test/load/*.test.ts',
   'test/package/installed.test.ts',

@@ -100,6 +100,8 @@ export const INTERNAL_REASONS = {
   policy_unreadable: 'policy cannot be read',
   audit_unavailable: 'audit log unavailable',
   issuer_unavailable: 'keys of JWT_ISSUER unavailable',
+  presidio_missing: 'the policy names an entity of Presidio, but PRESIDIO_URL is not set',
+  presidio_unavailable: 'Presidio unavailable',
   unexpected: 'unexpected failure',
 } as const;
 

@@ -214,7 +214,7 @@ test('README shows the two commands: one to try it, one to run its tests', () =>
 test('npm commands and files of the source that documents name exist', () => {
   for (const path of documents()) {
     for (const piece of codePieces(path)) {
-      for (const [, script] of piece.matchAll(/npm run (?:-s )?([\w-]+)/g))
+      for (const [, script] of piece.matchAll(/npm run (?:-s )?([\w:-]+)/g))
         expect(Object.keys(packageJson.scripts), path).toContain(script);
       const file = /^(?:src|packages|test|migrations|docs)\/[\w./-]*$/.exec(piece)?.[0];
       if (file !== undefined) expect(existsSync(join(ROOT, file)), `${path}: ${file}`).toBe(true);

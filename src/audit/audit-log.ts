@@ -23,7 +23,7 @@ const MAX_SUMS = 100;
 const OTHER_ADDRESSES = 'other';
 
 /** What a request does, in its line. */
-export type AuditEvent = ClientOperation | 'policy';
+export type AuditEvent = ClientOperation | 'policy' | 'guardrail';
 
 /** Numbers of values, by kind and right. */
 export type Seen = Record<string, Partial<Record<Right, number>>>;
@@ -39,6 +39,7 @@ export interface AuditEntry {
   readonly trace_id?: string;
   readonly parent_id?: string;
   readonly caller_request_id?: string;
+  readonly litellm_call_id?: string;
   /** The span of the request, where it has one. */
   readonly span_id?: string;
   /** undefined: unknown, for example after a wrong API key. */

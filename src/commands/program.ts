@@ -22,6 +22,7 @@ const MORE = 'More:';
 const COMMANDS: Readonly<Record<string, readonly [group: string, load: () => Promise<Add>]>> = {
   serve: ['Run:', async () => addServe],
   migrate: ['Run:', async () => (await import('./node.ts')).addMigrate],
+  'model-proxy': ['Run:', async () => (await import('./model-proxy.ts')).addModelProxy],
   client: ['Clients and API keys:', async () => (await import('./client.ts')).addClient],
   'api-key': ['Clients and API keys:', async () => (await import('./client.ts')).addApiKey],
   policy: ['Kinds and rights:', async () => (await import('./policy.ts')).addPolicy],

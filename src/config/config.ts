@@ -1,5 +1,6 @@
 import { parseEnv } from 'node:util';
 import { type DefaultLimits, LIMIT_COLUMNS, type LimitColumn } from '../client-settings.ts';
+import type { PresidioOptions } from '../detect/presidio.ts';
 import { errorCode, OperatorError } from '../errors.ts';
 import type { KekSettings } from '../kek/source.ts';
 import { leastBudget } from '../memory.ts';
@@ -13,7 +14,7 @@ import {
 import { readSecret, readTrusted } from '../private-files.ts';
 import { KEK_SETTINGS, kekProblems, kekSettings, namesSource, parseKekSettings } from './kek.ts';
 import { alone, parseSettings, problemsIn, together, type ValuesOf } from './setting.ts';
-import { JWT_SETTINGS, SERVICE_SETTINGS, SETTINGS } from './settings.ts';
+import { JWT_SETTINGS, PROVIDER_SETTINGS, SERVICE_SETTINGS, SETTINGS } from './settings.ts';
 import { misspeltGuards, unknownSettings } from './unknown.ts';
 
 type Values = ValuesOf<typeof SETTINGS>;
@@ -103,6 +104,24 @@ export function serviceSettings(apiKeyFile: string | undefined): ServiceSettings
   return { url, api_key: apiKey };
 }
 
+/**
+ * @param keyFile read instead of PROVIDER_API_KEY
+ * @throws OperatorError with every problem
+ */
+export function providerSettings(keyFile: string | undefined) {
+  const environment = readEnvironment();
+  if (keyFile !== undefined) environment.PROVIDER_API_KEY = secretText(keyFile).trim();
+  const settings = { STANDIN_URL: SERVICE_SETTINGS.STANDIN_URL, ...PROVIDER_SETTINGS };
+  const { values, problems } = parseSettings(settings, environment);
+  if (problems.size > 0) throw new OperatorError(...problems.values());
+  const { STANDIN_URL: url, PROVIDER_API_KEY: providerKey } = values;
+  if (providerKey === undefined)
+    throw new OperatorError(
+      'There is no API key of the provider: set PROVIDER_API_KEY, or name its file with --provider-key-file.',
+    );
+  return { url, provider_key: providerKey };
+}
+
 /** A file that only this user may read. @throws OperatorError */
 export function secretText(path: string): string {
   return readText(path, readSecret);
@@ -140,6 +159,8 @@ export function parseConfig(environment: NodeJS.Dict<string>) {
     limits: defaultLimits(config),
     /** undefined: HTTP in clear. */
     tls: tlsFiles(config),
+    /** undefined: no entities of Presidio. */
+    presidio: presidioOptions(config),
     /** undefined: no spans. */
     tracing: tracingOptions(config),
     /** Names that look like settings, in words. */
@@ -242,6 +263,11 @@ function jwtOptions(config: Values): JwtOptions | undefined {
   if (issuer === undefined || audience === undefined) return undefined;
   const { JWT_JWKS_URL: jwksUrl, JWT_CLIENT_CLAIM: claim, JWT_TYPE: type } = config;
   return { issuer, audience, jwksUrl, claim, type };
+}
+
+function presidioOptions(config: Values): PresidioOptions | undefined {
+  const { PRESIDIO_URL: url, PRESIDIO_LANGUAGE: language } = config;
+  return url === undefined ? undefined : { url, language };
 }
 
 function tracingOptions(config: Values) {

@@ -36,6 +36,13 @@ export const SERVICE_SETTINGS = {
   ),
 } as const;
 
+/** The provider of language models that `standin model-proxy` calls. */
+export const PROVIDER_SETTINGS = {
+  PROVIDER_API_KEY: secret(
+    matching(undefined, 'printable ASCII characters without spaces', /^[\x21-\x7e]{1,512}$/),
+  ),
+} as const;
+
 /** Callers with a JWT. */
 export const JWT_SETTINGS = {
   JWT_ISSUER: url(undefined),
@@ -121,6 +128,10 @@ export const SETTINGS = {
   LOOKUP_LIMIT: rate('10'),
   UNKNOWN_TOKEN_LIMIT: rate('1'),
   REDIS_URL: secret(setting(undefined, 'a redis:// or rediss:// URL', redisUrl)),
+  PRESIDIO_URL: secret(setting(undefined, 'an http:// or https:// URL', httpBase)),
+  PRESIDIO_LANGUAGE: matching('en', 'two letters a to z', /^[a-z]{2}$/),
+  GUARDRAIL: flag,
+  GUARDRAIL_IMAGES: choice('refuse', 'refuse', 'pass'),
   BODY_LIMIT: whole('1048576', 1024, 67_108_864),
   VALUES_LIMIT: whole('10000', 1, 1_000_000),
   MEMORY_BUDGET: whole(undefined, 4_194_304, 68_719_476_736),
@@ -134,4 +145,5 @@ export const SETTINGS = {
   LOG_FORMAT: choice('auto', 'auto', 'json', 'pretty'),
   ...TRACING_SETTINGS,
   ...SERVICE_SETTINGS,
+  ...PROVIDER_SETTINGS,
 } as const;

@@ -100,6 +100,22 @@ const charge = defineScript({
   transformReply: (reply: unknown) => reply,
 });
 
+/** Of a client that reconnects for ever, and whose calls fail at once while it is disconnected. */
+export function redisOptions(url: string) {
+  return {
+    url,
+    disableOfflineQueue: true,
+    disableClientInfo: true,
+    maintNotifications: 'disabled',
+    socket: {
+      connectTimeout: CONNECT_TIMEOUT_MS,
+      socketTimeout: SILENCE_TIMEOUT_MS,
+      reconnectStrategy: (retries: number) =>
+        Math.min(50 * 2 ** retries, MAX_RECONNECT_DELAY_MS) * (0.5 + Math.random() / 2),
+    },
+  } as const;
+}
+
 /**
  * Buckets in Redis or Valkey. The client reconnects for ever; while it is disconnected, calls fail
  * at once.
@@ -112,19 +128,7 @@ export class RedisBuckets {
   #inDebtSinceMs = Infinity;
 
   private constructor(url: string) {
-    this.#client = createClient({
-      url,
-      scripts: { charge },
-      disableOfflineQueue: true,
-      disableClientInfo: true,
-      maintNotifications: 'disabled',
-      socket: {
-        connectTimeout: CONNECT_TIMEOUT_MS,
-        socketTimeout: SILENCE_TIMEOUT_MS,
-        reconnectStrategy: (retries) =>
-          Math.min(50 * 2 ** retries, MAX_RECONNECT_DELAY_MS) * (0.5 + Math.random() / 2),
-      },
-    });
+    this.#client = createClient({ ...redisOptions(url), scripts: { charge } });
     this.#client.on('error', (error) => {
       this.failure = failureName(error);
     });

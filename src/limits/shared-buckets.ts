@@ -150,7 +150,8 @@ export class SharedBuckets implements Buckets {
   }
 }
 
-function inTime<T>(answer: Promise<T>): Promise<T> {
+/** @throws Error when the answer takes longer than a call may */
+export function inTime<T>(answer: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     let ticks = 0;
     const timer = setInterval(() => {

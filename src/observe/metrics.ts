@@ -33,6 +33,7 @@ const SAMPLED = [
   'standin_requests_shed_total',
   'standin_client_requests_total',
   'standin_client_strings_total',
+  'standin_detections_total',
   'standin_rate_limit_shared',
   'standin_postgres_safe',
 ];
@@ -171,6 +172,7 @@ function workMetrics(registers: Registry[]) {
       duration.observe({ route }, durationMs / 1000);
     },
     values: valuesIn(registers),
+    detections: detectionsIn(registers),
     batch: (statement: 'insert' | 'find', records: number) =>
       batches.observe({ statement }, records),
     shed(route: string, count: number): void {
@@ -243,5 +245,18 @@ function valuesIn(registers: Registry[]) {
   return (operation: string, count: number, space = DEFAULT_SPACE, kinds?: KindCounts) => {
     if (kinds === undefined) add(operation, DEFAULT_SPACE, undefined, count);
     else for (const [kind, ofKind] of kinds) add(operation, space, kind, ofKind);
+  };
+}
+
+/** Of every policy since the start, so kinds have a bound. */
+function detectionsIn(registers: Registry[]) {
+  const help = 'Values found in texts, by the kind and by what found them.';
+  const found = counterIn(registers)('standin_detections_total', help, 'kind', 'detector');
+  const kinds = new Set<string>();
+  return (all: readonly { readonly kind: string; readonly finder: string }[]): void => {
+    for (const { kind, finder: detector } of all) {
+      if (kinds.size < MAX_COUNTED_KINDS) kinds.add(kind);
+      found.inc({ kind: kinds.has(kind) ? kind : OTHERS, detector });
+    }
   };
 }

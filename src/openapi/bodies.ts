@@ -1,4 +1,4 @@
-import { type FieldContent, type HealthFields, SUCCESS } from '../public/schema.ts';
+import { type FieldContent, type HealthFields, MAX_WORDS, SUCCESS } from '../public/schema.ts';
 import type { DocumentSettings } from './errors.ts';
 import { list, object, only, type Properties, ref, type Schema, text, whole } from './schemas.ts';
 
@@ -115,9 +115,33 @@ const POLICY: Record<string, Schema> = {
   }),
 };
 
+const TEXT_OF_VALUES = object(
+  'A text with values in it. Without `spans`, or with `detect`, the detectors of the policy find them.',
+  { text: text('Well-formed Unicode.') },
+  {
+    spans: list('Where values are. They do not overlap.', 'Span'),
+    words: {
+      type: 'object',
+      additionalProperties: { type: 'string', minLength: 1 },
+      maxProperties: MAX_WORDS,
+      description: 'Words that are values, each with its kind. They are found in any case.',
+    },
+    detect: {
+      type: 'boolean',
+      description: 'Whether the detectors look for more values than `spans` and `words` name.',
+    },
+    // A list of types would be the first one to generators.
+    conversation: {
+      description:
+        'true begins a conversation; a string adds the tokens to an earlier one. The response has it.',
+      not: { type: ['number', 'object', 'array', 'null'] },
+    },
+  },
+);
+
 /** The bodies of `/api/v1/text/...`: texts with personal data in them. */
 const textSchemas = (success: Success): Record<string, Schema> => ({
-  TokenizeTextRequest: object('A text.', { data: ref('SpannedText') }),
+  TokenizeTextRequest: object('A text.', { data: ref('TextOfValues') }),
   TokenizeTextAnswer: success('tokenize', 'SpannedText', 'The text with tokens.'),
   DetokenizeTextRequest: object('A text.', { data: ref('TokenizedText') }),
   DetokenizeTextAnswer: alwaysUnapplied(
@@ -128,22 +152,31 @@ const textSchemas = (success: Success): Record<string, Schema> => ({
       ),
     }),
   ),
+  TextOfValues: TEXT_OF_VALUES,
   SpannedText: object(
-    'A text and the places of values, or of their tokens, in it.',
-    { text: text('Well-formed Unicode.'), spans: list('They do not overlap.', 'Span') },
-    {
-      // A list of types would be the first one to generators.
-      conversation: {
-        description:
-          'In a request: true begins a conversation; a string adds the tokens to an earlier one. In the response to it: a string for the next request, which detokenize takes, too.',
-        not: { type: ['number', 'object', 'array', 'null'] },
-      },
-    },
+    'A text and the places of tokens in it.',
+    { text: text('Well-formed Unicode.'), spans: list('In the order of the text.', 'FoundSpan') },
+    { conversation: text('For the next request, which detokenize takes, too.') },
   ),
   Span: object('A place in a text.', {
     start: whole('Of its first code point.', 0),
     end: whole('Of the code point after it.', 0),
     kind: text('A kind of the policy, of shape `word` with suffix.', { minLength: 1 }),
+  }),
+  FoundSpan: object(
+    'The place of a token in a text.',
+    {
+      start: whole('Of its first code point.', 0),
+      end: whole('Of the code point after it.', 0),
+      kind: text('A kind of the policy.', { minLength: 1 }),
+    },
+    {
+      original: ref('OriginalPlace'),
+    },
+  ),
+  OriginalPlace: object('If Standin found the value: its place in the text of the request.', {
+    start: whole('Of its first code point.', 0),
+    end: whole('Of the code point after it.', 0),
   }),
   TokenizedText: {
     ...object(

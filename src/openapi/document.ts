@@ -175,8 +175,11 @@ const VAULT_OPERATIONS: Readonly<Record<string, VaultOperation>> = {
   '/api/v1/text/tokenize': {
     ...{ id: 'tokenizeText', of: 'tokenize', summary: 'A text with its values as tokens' },
     description:
-      'Replaces the spans of a text with tokens of letters, which can be found in running text. The vault needs a policy. It does not find personal data: the caller says where it is.',
-    words: ['The text, and where its values are.', 'The text with tokens, and where they are.'],
+      'Replaces the values of a text with tokens of letters, which can be found in running text. The vault needs a policy. Without `spans`, its `detect` finds the values.',
+    words: [
+      'The text, and perhaps where its values are.',
+      'The text with tokens, and where they are.',
+    ],
     ...{ data: textExample(PLAIN, TOKENIZED), headers: OF_LIMITS },
   },
   '/api/v1/text/detokenize': {

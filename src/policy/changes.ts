@@ -32,12 +32,12 @@ export function changesOf(before: DeclaredPolicy | undefined, after: DeclaredPol
 }
 
 export const NO_POLICY: DeclaredPolicy = {
-  ...{ kinds: [], fields: undefined, elsewhere: 'tokenize', rights: undefined },
+  ...{ kinds: [], fields: undefined, elsewhere: 'tokenize', rights: undefined, detect: [] },
 };
 
 /** The lines of a policy in words, by what they are about. */
 function entriesOf(policy: DeclaredPolicy): ReadonlyMap<string, string> {
-  const { kinds, fields = [], elsewhere, rights } = policy;
+  const { kinds, fields = [], elsewhere, rights, detect } = policy;
   const declared = kinds.filter(({ name, shape }) => name !== shape);
   const granted = Object.entries(rights ?? {}).flatMap(([client, ofKinds]) =>
     Object.entries(ofKinds).map(
@@ -47,6 +47,7 @@ function entriesOf(policy: DeclaredPolicy): ReadonlyMap<string, string> {
   return new Map([
     ...declared.map((kind) => [`kind ${kind.name}`, kindInWords(kind)] as const),
     ...fields.map(({ path, kind }) => [`field ${path}`, kind] as const),
+    ...detect.map(({ detector, kind }) => [`detection of ${detector}`, kind] as const),
     ['strings at all other paths', ELSEWHERE[elsewhere]],
     ['what clients see', rights ? 'what their rights say' : 'everything'],
     ...granted,
@@ -91,6 +92,7 @@ export function consequencesOf(
 ): string[] {
   return [
     ...ofStrings(before, after),
+    ...ofDetection(before, after),
     ...ofRemovedKinds(before, after),
     ...ofRights(before, after, clients.filter(canSee)),
     ...ofUnknownClients(after, clients),
@@ -116,6 +118,15 @@ function ofStrings(before: DeclaredPolicy, after: DeclaredPolicy): string[] {
   if (elsewhere !== before.elsewhere)
     texts.unshift(`Strings that no field names ${will} Today they ${ELSEWHERE[before.elsewhere]}.`);
   return texts;
+}
+
+function ofDetection({ detect }: DeclaredPolicy, after: DeclaredPolicy): string[] {
+  const found = new Set(after.detect.map(({ detector }) => detector));
+  const lost = detect.filter(({ detector }) => !found.has(detector));
+  return lost.map(
+    ({ detector, kind }) =>
+      `${cut(detector)} in texts will stay in clear. Today it is found, as ${kind}.`,
+  );
 }
 
 function stepped({ fields = [] }: DeclaredPolicy) {

@@ -1,6 +1,10 @@
 import { addPath, newTree, PathError } from '#paths';
+import { DETECTORS } from '../detect/detectors.ts';
+import { type DetectSettings, isPattern } from '../detect/found.ts';
+import { patternProblem } from '../detect/pattern.ts';
 import {
   defaultKind,
+  isTextKind,
   type KindSettings,
   kindProblems,
   kindWarnings,
@@ -28,10 +32,12 @@ import {
   type Right,
 } from './policy.ts';
 import {
+  ENTITY,
   FORMAT_VERSION,
   KIND_NAME,
   MASK_END,
   MAX_CLIENTS,
+  MAX_DETECTORS,
   MAX_FIELDS,
   MAX_KINDS,
   MAX_PATH_CHARACTERS,
@@ -98,12 +104,14 @@ class PolicyParser extends PolicyDocument {
       if (name === '$schema' || Object.hasOwn(PARTS, name)) parts[name as '$schema'] = entry;
       else this.add(at, unknown(name, Object.keys(PARTS)));
     }
-    const { version, kinds, fields, elsewhere, rights, $schema } = parts;
+    const { version, kinds, fields, elsewhere, rights, detect, $schema } = parts;
     if (Object.keys(parts).length > 0) this.#checkVersion(root, version?.value);
     if ($schema) this.#text($schema.value, '$schema');
     const ofShapes = SHAPES.map((shape) => defaultKind(shape, shape));
+    const all = [...ofShapes, ...(kinds ? this.#kindsOf(kinds.value) : [])];
     return {
-      kinds: [...ofShapes, ...(kinds ? this.#kindsOf(kinds.value) : [])],
+      kinds: all,
+      detect: detect ? this.#detectOf(detect.value, all) : [],
       fields: fields && this.#fieldsOf(fields.value),
       elsewhere: this.#elsewhereOf(elsewhere, fields),
       rights: rights && this.#rightsOf(rights.value),
@@ -184,6 +192,23 @@ class PolicyParser extends PolicyDocument {
       if (kind === undefined) return [];
       this.#checkKind(value.at, kind);
       return [{ path: name, kind }];
+    });
+  }
+
+  #detectOf(node: Node, kinds: readonly KindSettings[]): DetectSettings[] {
+    return this.#entries(node, 'detect', MAX_DETECTORS).flatMap(({ at, name, value }) => {
+      const problem = detectorProblem(name);
+      if (problem !== undefined) this.add(at, problem);
+      const kind = this.#text(value, `the kind of ${cut(name)}`);
+      if (kind === undefined) return [];
+      this.#checkKind(value.at, kind);
+      const settings = kinds.find((one) => one.name === kind);
+      if (settings && !isTextKind(settings))
+        this.add(
+          value.at,
+          `the kind ${kind} must have shape: word and suffix: true, which texts need`,
+        );
+      return [{ detector: name, kind, country: settings?.country ?? null }];
     });
   }
 
@@ -310,6 +335,18 @@ class PolicyParser extends PolicyDocument {
     if (!node.isBad) this.add(node.at, `${cut(named)} ${problem}`);
     return [];
   }
+}
+
+const ENTITY_NAME = new RegExp(ENTITY);
+
+/** Why no detector is called so. */
+function detectorProblem(name: string): string | undefined {
+  if (isPattern(name)) {
+    const problem = patternProblem(name);
+    return problem && cut(`the pattern ${problem}`);
+  }
+  if ((DETECTORS as readonly string[]).includes(name) || ENTITY_NAME.test(name)) return undefined;
+  return `the detector ${unknown(name, DETECTORS)}; an entity of Presidio, such as PERSON; or a pattern, such as "/S-[0-9]{6}/"`;
 }
 
 const LEADS_INTO_LIST = /^\$?\[[\d*]/;

@@ -1,7 +1,8 @@
 import { stepsOf } from '#paths';
 import type { Client } from '../client-settings.ts';
 import { randomLatin1 } from '../crypto/primitives.ts';
-import { NotFound, StaleVersion } from '../errors.ts';
+import { entitiesOf } from '../detect/found.ts';
+import { NotFound, OperatorError, StaleVersion } from '../errors.ts';
 import { kindOf } from '../shape/kind.ts';
 import type { KindSettings, Shape } from '../shape/kind-settings.ts';
 import { allowedOr } from '../store/database-error.ts';
@@ -156,11 +157,18 @@ export async function findPolicy(
 
 /**
  * The policy in force, in words.
- * @throws UnreadablePolicy when this program cannot read it
+ * @throws UnreadablePolicy when this program cannot read it; OperatorError when it needs Presidio
  */
-export async function policyState(store: PolicyStore): Promise<string> {
+export async function policyState(store: PolicyStore, hasPresidio: boolean): Promise<string> {
   const newest = await store.newest(commandDeadline());
-  return newest === undefined ? 'none' : `version ${policyOf(newest).version}`;
+  if (newest === undefined) return 'none';
+  const { version, detect } = policyOf(newest);
+  const [entity] = entitiesOf(detect);
+  if (entity !== undefined && !hasPresidio)
+    throw new OperatorError(
+      `Version ${version} detects ${entity.detector}, an entity of Presidio, but PRESIDIO_URL is not set, so texts are refused. Set it, or remove the entity from detect.`,
+    );
+  return `version ${version}`;
 }
 
 /** All versions, the newest first. */

@@ -1,3 +1,4 @@
+import type { DetectSettings } from '../detect/found.ts';
 import type { KindSettings } from '../shape/kind-settings.ts';
 
 /** The rights of a client to the values of a kind. */
@@ -41,6 +42,8 @@ export interface Policy {
    * `none`. undefined: every client sees everything.
    */
   readonly rights: Rights | undefined;
+  /** How values are found in texts. Empty: the caller says where they are. */
+  readonly detect: readonly DetectSettings[];
 }
 
 /** A policy before it is a version. */
@@ -79,7 +82,7 @@ export function rightOf(rules: Rules, client: Named, kind: string): Right {
 }
 
 /** The kinds that new tokens have, and `text`, which all tokens from before have. */
-export function kindsInUse({ kinds, fields = [] }: DeclaredPolicy): KindSettings[] {
-  const named = new Set(['text', ...fields.map(({ kind }) => kind)]);
+export function kindsInUse({ kinds, fields = [], detect }: DeclaredPolicy): KindSettings[] {
+  const named = new Set(['text', ...[...fields, ...detect].map(({ kind }) => kind)]);
   return kinds.filter(({ name, shape }) => name !== shape || named.has(name));
 }

@@ -1,7 +1,8 @@
 import { addPath, newTree, type PathNode } from '#paths';
 import type { Client, TokenOptions } from '../client-settings.ts';
+import { type FindIn, finderOf } from '../detect/found.ts';
 import { type Kind, kindOf } from '../shape/kind.ts';
-import { defaultKind } from '../shape/kind-settings.ts';
+import { defaultKind, isTextKind } from '../shape/kind-settings.ts';
 import { HIDDEN } from '../shape/mask.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE } from '../types.ts';
 import { NearNames } from './near-names.ts';
@@ -36,7 +37,10 @@ export class PolicyRules {
   /** In an order that is the same wherever the policy is. */
   readonly kinds: readonly Kind[];
   readonly byName: ReadonlyMap<string, Kind>;
+  /** See Policy. */
+  readonly detect: Policy['detect'];
   readonly #byPath = new Map<string, Kind>();
+  #findIn: FindIn | undefined;
 
   /** @param hasImports whether tokens without the suffix were imported */
   constructor(policy: Policy | undefined, hasImports = false) {
@@ -45,13 +49,12 @@ export class PolicyRules {
     this.fields = policy?.fields ?? [];
     this.elsewhere = policy?.elsewhere ?? 'tokenize';
     this.rights = policy?.rights;
+    this.detect = policy?.detect ?? [];
     const kinds = policy?.kinds ?? [defaultKind(DEFAULT_KIND, DEFAULT_KIND)];
     this.kinds = kinds.map(kindOf);
     this.byName = new Map(this.kinds.map((kind) => [kind.settings.name, kind]));
     this.hasBareTokens = hasImports || kinds.some(({ suffix }) => !suffix);
-    this.textKinds = this.kinds.filter(
-      ({ settings: { shape, suffix } }) => shape === 'word' && suffix,
-    );
+    this.textKinds = this.kinds.filter(({ settings }) => isTextKind(settings));
     this.#byPath.set('', this.kind(DEFAULT_KIND));
     if (policy?.fields === undefined) return;
     this.tree = newTree();
@@ -79,6 +82,12 @@ export class PolicyRules {
       token_mode: settings.tokens ?? client.token_mode,
       time_to_live_s: settings.time_to_live_s ?? client.time_to_live_s,
     };
+  }
+
+  /** What the detectors find in a text. Compiled when it is first needed. */
+  get findIn(): FindIn {
+    this.#findIn ??= finderOf(this.detect);
+    return this.#findIn;
   }
 
   mask(kind: string, value: string): string {

@@ -2,6 +2,7 @@
  * The format of a policy document: its bounds, the options of kinds, and its JSON Schema. The
  * parser reads the options here. Their names and defaults are those of KindSettings.
  */
+import { DETECTORS } from '../detect/detectors.ts';
 import {
   CHECK_DIGITS,
   type KindSettings,
@@ -22,6 +23,10 @@ export const MAX_KINDS = 200;
 export const MAX_FIELDS = 1_000;
 export const MAX_CLIENTS = 1_000;
 export const MAX_PATH_CHARACTERS = 1_000;
+
+export const MAX_DETECTORS = 50;
+export const ENTITY = '^[A-Z][A-Z0-9_]{0,63}$';
+const DETECTOR_NAME = `^(?:${DETECTORS.join('|')})$|${ENTITY}|^/.+/$`;
 
 export const KIND_NAME = '^[a-z][a-z0-9_]{0,31}$';
 
@@ -153,6 +158,11 @@ export const PARTS = {
   elsewhere: {
     description: `Strings at paths that fields does not name. ${CHOICES.join('; ')}.`,
     enum: Object.keys(ELSEWHERE),
+  },
+  detect: {
+    description: `How text/tokenize finds values in texts: the kind of ${DETECTORS.join(', ')}; of an entity of Presidio in capitals, such as PERSON; of an own pattern between slashes (RE2 syntax). Kinds are of shape word with suffix.`,
+    ...map(MAX_DETECTORS, { type: 'string', pattern: KIND_NAME }),
+    propertyNames: { pattern: DETECTOR_NAME },
   },
   rights: {
     description: `What a client, by name or id, sees of each kind; "${OTHERS}": all others. Without it: everything.`,

@@ -6,6 +6,7 @@ import { verifyLicense } from '../access/license.ts';
 import { cannotWrite, STANDARD_OUTPUT } from '../audit/audit-file.ts';
 import type { Config } from '../config/config.ts';
 import { kekOf } from '../crypto/kek.ts';
+import { analyze, type PresidioOptions } from '../detect/presidio.ts';
 import { errorCode, OperatorError, operatorError } from '../errors.ts';
 import { isNamed, kekSourceOf } from '../kek/kek-source.ts';
 import type { KekSource } from '../kek/source.ts';
@@ -31,7 +32,10 @@ import { noVault, requireFolder } from '../vault/vault-place.ts';
 import { Certificate } from './certificate.ts';
 
 /** The parts of the configuration that doctor checks. */
-type Examined = Pick<Config, 'vault' | 'license' | 'jwt' | 'tls' | 'REDIS_URL' | 'AUDIT_LOG'>;
+type Examined = Pick<
+  Config,
+  'vault' | 'license' | 'jwt' | 'presidio' | 'tls' | 'REDIS_URL' | 'AUDIT_LOG'
+>;
 
 /** A text: it is ok. A check that throws has found a problem. */
 type Result = string | Omit<Finding, 'check'>;
@@ -44,7 +48,7 @@ type Run = (check: string, read: () => Result | Promise<Result>) => Promise<Find
  * checks that are still possible.
  */
 export async function examine(examined: Examined): Promise<Finding[]> {
-  const { vault, license, jwt, tls, REDIS_URL: redisUrl, AUDIT_LOG: auditLog } = examined;
+  const { vault, license, jwt, presidio, tls, REDIS_URL: redisUrl, AUDIT_LOG: auditLog } = examined;
   const findings: Finding[] = [];
   const run: Run = async (check, read) => {
     const failed = (error: unknown): Result => ({ status: 'problem', detail: problemText(error) });
@@ -55,12 +59,13 @@ export async function examine(examined: Examined): Promise<Finding[]> {
   };
   const pool = openPool(vault);
   try {
-    await examineVault(run, pool, vault);
+    await examineVault(run, pool, vault, presidio);
   } finally {
     await pool.end();
   }
   if (license !== undefined) await run('license', () => licenseState(license));
   if (jwt !== undefined) await run('jwt issuer', () => issuerState(jwt));
+  if (presidio !== undefined) await run('presidio', () => presidioState(presidio));
   if (redisUrl !== undefined) await run('redis', () => redis(redisUrl));
   if (tls !== undefined) await run('tls certificate', () => certificate(tls));
   if (auditLog !== undefined)
@@ -72,7 +77,12 @@ export async function examine(examined: Examined): Promise<Finding[]> {
   return findings;
 }
 
-async function examineVault(run: Run, pool: Pool, vault: VaultOptions): Promise<void> {
+async function examineVault(
+  run: Run,
+  pool: Pool,
+  vault: VaultOptions,
+  presidio: PresidioOptions | undefined,
+): Promise<void> {
   const keys = new WrappedKeyStore(pool);
   let wrapped: readonly WrappedKey[] = [];
   const reached = await run('database', () => {
@@ -106,7 +116,17 @@ async function examineVault(run: Run, pool: Pool, vault: VaultOptions): Promise<
   // An older schema has neither policies nor all columns of clients.
   if (!isNewest) return;
   await run('clients', () => clients(pool));
-  await run('policy', () => policyState(new PolicyStore(pool)));
+  await run('policy', () => policyState(new PolicyStore(pool), presidio !== undefined));
+}
+
+async function presidioState({ url, language }: PresidioOptions): Promise<Result> {
+  await analyze({ url, language }, 'Ann', ['PERSON']).catch((error) => {
+    const why = errorCode(error.cause?.cause) ?? error.cause?.message;
+    throw new OperatorError(
+      `${url} does not analyze texts (${why}). Check PRESIDIO_URL, PRESIDIO_LANGUAGE, and that the analyzer runs.`,
+    );
+  });
+  return `${url} analyzes texts (${language})`;
 }
 
 async function rights(pool: Pool): Promise<Result> {

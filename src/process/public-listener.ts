@@ -21,6 +21,7 @@ import { RecentRequests } from '../observe/recent-requests.ts';
 import { PolicyFollower, PolicyNotDurable } from '../policy/policy-follower.ts';
 import { readOffThread } from '../policy/policy-work.ts';
 import type { ServerContext } from '../public/exchange.ts';
+import { Guardrail, MemoryCalls, SHARED_CALLS } from '../public/guardrail/calls.ts';
 import { createHttpServer } from '../public/server.ts';
 import { Descriptors, renewCertificate } from '../public/transport/connections.ts';
 import { listen, untilAccepted } from '../public/transport/listen.ts';
@@ -140,6 +141,7 @@ async function close(
   guards.stop();
   policies.stop();
   context.budget.stop();
+  context.guardrail?.close();
   buckets.close();
   await context.audit?.close();
   await context.tracing?.close();
@@ -209,8 +211,10 @@ async function createContext(
     valuesLimit: config.VALUES_LIMIT,
     authenticator,
     conversationKeys: vault.keyring,
+    guardrail: await openGuardrail(options),
     vault: vaultClient,
     policies,
+    presidio: config.presidio,
     tokenSuffix: config.TOKEN_SUFFIX,
     limits: new ClientLimits(buckets, config.limits, (id, limit, refused) =>
       log.warn({ client_id: id, limit, refused }, 'a client is over its limit'),
@@ -229,6 +233,18 @@ async function createContext(
     descriptors: descriptorsOf(options),
     tls: certificate?.pem,
   };
+}
+
+async function openGuardrail({ config, log }: ListenerOptions): Promise<Guardrail | undefined> {
+  if (!config.GUARDRAIL) return undefined;
+  const { REDIS_URL: redisUrl } = config;
+  // Only nodes that use Redis load its library.
+  const calls = redisUrl
+    ? new (await import('../limits/redis-strings.ts')).RedisStrings(redisUrl, SHARED_CALLS)
+    : new MemoryCalls();
+  return new Guardrail(calls, config.GUARDRAIL_IMAGES === 'pass', (unknown) =>
+    log.warn({ unknown }, 'answers of models whose calls are unknown: their tokens stay tokens'),
+  );
 }
 
 async function openAuthenticator(

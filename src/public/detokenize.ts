@@ -49,24 +49,40 @@ export function detokenizer(
   return async (exchange: Exchange): Promise<ResponseContent> => {
     await admit(exchange, 'detokenize');
     const sent = await readBody(exchange);
-    const again = async (): Promise<ResponseContent> => {
-      exchange.shown = undefined;
-      const asked = await read(exchange, sent);
-      const unapplied = hasGaps(exchange) ? [] : undefined;
-      const { request, found } = await lookUp(exchange, asked, unapplied !== undefined);
-      const { values, kinds, hidden } = visible(request, found, unapplied);
-      const list = unapplied ? unappliedParts(request, unapplied) : [];
-      const listBytes = unapplied ? unappliedBytes(request, unapplied) : 0;
-      const bytes = reserve(exchange, values, sent.length, listBytes);
-      // To make the paths takes as long as to count their bytes.
-      if (listBytes > MAX_TURN_BYTES) await nextTurn();
-      const body = bodyOf(exchange, request, values, list, bytes);
-      exchange.shown = { viewer: request.viewer, kinds, hidden };
-      const replaced = values.length - (unapplied?.length ?? 0);
-      return { status: 200, ...body, values: replaced, passed: request.passed, kinds, again };
-    };
-    return again();
+    const again = () => read(exchange, sent);
+    return restored(exchange, { read: again, bytes: sent.length, hasGaps });
   };
+}
+
+/** What a detokenize looks up, and how it answers. */
+interface Restoring {
+  /** By the policy in force. */
+  readonly read: () => Promise<RequestData>;
+  /** Of the body of the request. */
+  readonly bytes: number;
+  readonly hasGaps: (exchange: Exchange) => boolean;
+  /** Whether the JSON of the request is the whole response, without a list of gaps. */
+  readonly isBare?: boolean;
+}
+
+export async function restored(exchange: Exchange, of: Restoring): Promise<ResponseContent> {
+  exchange.shown = undefined;
+  const asked = await of.read();
+  const unapplied = of.hasGaps(exchange) ? [] : undefined;
+  const { request, found } = await lookUp(exchange, asked, unapplied !== undefined);
+  const { values, kinds, hidden } = visible(request, found, unapplied);
+  const listed = of.isBare ? undefined : unapplied;
+  const list = listed ? unappliedParts(request, listed) : [];
+  const listBytes = listed ? unappliedBytes(request, listed) : 0;
+  const bytes = reserve(exchange, values, of.bytes, listBytes);
+  // To make the paths takes as long as to count their bytes.
+  if (listBytes > MAX_TURN_BYTES) await nextTurn();
+  const frame = of.isBare ? ['', ''] : [BEFORE_DATA, exchange.afterData()];
+  const body = bodyOf(exchange, request, { values, list, bytes, frame });
+  exchange.shown = { viewer: request.viewer, kinds, hidden };
+  const replaced = values.length - (unapplied?.length ?? 0);
+  const again = () => restored(exchange, of);
+  return { status: 200, ...body, values: replaced, passed: request.passed, kinds, again };
 }
 
 /**
@@ -128,15 +144,21 @@ function reserve(
   return bytes;
 }
 
+/** A response before it is made. */
+interface Found {
+  readonly values: readonly Value[];
+  readonly list: Iterable<string>;
+  /** As `reserve` says. */
+  readonly bytes: number;
+  /** The texts before and after the data. */
+  readonly frame: readonly string[];
+}
+
 function bodyOf(
   exchange: Exchange,
   request: RequestData,
-  values: readonly Value[],
-  list: Iterable<string>,
-  bytes: number,
+  { values, list, bytes, frame: [before = '', after = ''] }: Found,
 ): Pick<ResponseContent, 'body' | 'bytes'> {
-  const before = BEFORE_DATA;
-  const after = exchange.afterData();
   if (bytes <= MAX_WHOLE_BYTES)
     return { body: before + request.json(values) + [...list].join('') + after };
   const judge = () => cutUnlessRight(exchange);

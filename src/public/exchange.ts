@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { Authenticator, Caller } from '../access/authenticator.ts';
 import type { AuditEvent, AuditLog } from '../audit/audit-log.ts';
+import type { PresidioOptions } from '../detect/presidio.ts';
 import { CallerError } from '../errors.ts';
 import type { ByteBudget, Reservation } from '../limits/byte-budget.ts';
 import type { ClientLimits, ClientOperation } from '../limits/client-limits.ts';
@@ -14,7 +15,8 @@ import type { Viewer } from '../policy/rules.ts';
 import type { Health } from '../tokens/health.ts';
 import type { VaultClient } from '../tokens/threads/vault-client.ts';
 import type { TlsPem } from '../types.ts';
-import { type FieldContent, type InterfaceVersion, routeOf, SUCCESS } from './schema.ts';
+import type { Guardrail } from './guardrail/calls.ts';
+import { type FieldContent, GUARDRAIL, type InterfaceVersion, routeOf, SUCCESS } from './schema.ts';
 import {
   type Correlation,
   correlationOf,
@@ -39,10 +41,14 @@ export interface ServerContext {
   readonly tokenSuffix: string;
   readonly authenticator: Authenticator;
   readonly conversationKeys: ConversationKeys;
+  /** undefined: this listener has no guardrail. */
+  readonly guardrail: Guardrail | undefined;
   readonly limits: ClientLimits;
   readonly budget: ByteBudget;
   readonly vault: VaultClient;
   readonly policies: PolicyFollower;
+  /** undefined: PRESIDIO_URL is not set. */
+  readonly presidio: PresidioOptions | undefined;
   readonly health: Health;
   readonly metrics: Metrics;
   readonly log: Log;
@@ -64,7 +70,7 @@ export interface ServerContext {
  */
 const FIELD_BYTES = 256;
 /** Requests with values have spans. Probes and unknown paths have none. */
-const TRACED = '/api/';
+const TRACED = /^\/(?:api|beta)\//;
 /** The most bytes of a response besides `data` and `unapplied`. */
 export const FRAME_BYTES = 512;
 
@@ -94,7 +100,7 @@ export class Exchange {
   readonly response: ServerResponse;
   /** undefined: this listener does not have the path. */
   readonly route: string | undefined;
-  readonly correlation: Correlation;
+  correlation: Correlation;
   /** undefined: not traced. */
   readonly span: RequestSpan | undefined;
   /** Headers of the answer besides those of every answer. */
@@ -120,7 +126,8 @@ export class Exchange {
     this.context = context;
     this.request = request;
     this.response = response;
-    this.route = routeOf(request.url!);
+    const route = routeOf(request.url!);
+    this.route = route === GUARDRAIL && context.guardrail === undefined ? undefined : route;
     const correlation = correlationOf(request.headers, context.tokenSuffix);
     this.span = this.#beginSpan(correlation);
     this.correlation = this.span === undefined ? correlation : { ...correlation, ...this.span.ids };
@@ -128,7 +135,8 @@ export class Exchange {
 
   #beginSpan(correlation: Correlation): RequestSpan | undefined {
     const { context, id, startedAtMs, route, request } = this;
-    if (context.tracing === undefined || !route?.startsWith(TRACED)) return undefined;
+    if (context.tracing === undefined || route === undefined || !TRACED.test(route))
+      return undefined;
     const sampled = isSampled(request.headers);
     const about = { request_id: id, startedAtMs, correlation, isSampled: sampled };
     return context.tracing.begin({ method: request.method!, route, ...about });

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Caller } from '../access/authenticator.ts';
+import type { AuditEvent } from '../audit/audit-log.ts';
 import { CallerError } from '../errors.ts';
 import { afterwards } from '../limits/buckets.ts';
 import {
@@ -56,8 +57,30 @@ export function isWellFormed({ rawHeaders, headers, httpVersion }: IncomingMessa
 export function admit(exchange: Exchange, operation: ClientOperation): Caller | Promise<Caller> {
   checkOpen(exchange);
   exchange.event = operation;
-  exchange.operation = operation;
   return afterwards(authenticate(exchange), (caller) => admitCaller(exchange, caller, operation));
+}
+
+/** Admits a request whose body says what it does. `admitOperation` follows when that is read. */
+export async function admitBody(exchange: Exchange, event: AuditEvent): Promise<void> {
+  checkOpen(exchange);
+  exchange.event = event;
+  takeCaller(exchange, await authenticate(exchange));
+  checkBody(exchange);
+}
+
+/** @throws CallerError forbidden, or when a limit refuses */
+export function admitOperation(
+  exchange: Exchange,
+  operation: ClientOperation,
+): void | Promise<void> {
+  const { client } = exchange.caller!;
+  exchange.event = operation;
+  exchange.operation = operation;
+  if (!isAllowed(client, operation))
+    throw new CallerError('forbidden', MESSAGES.forbidden(operation));
+  return afterwards(exchange.context.limits.admit(client, operation), (admission) =>
+    checkLimits(exchange, admission),
+  );
 }
 
 /** Admits a request without a body, of a client with any permission, and counts it. */
@@ -104,19 +127,19 @@ function admitCaller(
   caller: Caller,
   operation: ClientOperation,
 ): Caller | Promise<Caller> {
-  const { context } = exchange;
-  const { client } = takeCaller(exchange, caller);
-  if (!isAllowed(client, operation))
-    throw new CallerError('forbidden', MESSAGES.forbidden(operation));
-  return afterwards(context.limits.admit(client, operation), (admission) => {
-    checkLimits(exchange, admission);
-    checkMedia(exchange.request, context.bodyLimit);
-    checkRoom(exchange);
-    const { headers, httpVersion } = exchange.request;
-    // RFC 9110 section 10.1.1: a caller of HTTP/1.0 would take it for the answer.
-    if (headers.expect !== undefined && httpVersion !== '1.0') exchange.response.writeContinue();
+  takeCaller(exchange, caller);
+  return afterwards(admitOperation(exchange, operation), () => {
+    checkBody(exchange);
     return caller;
   });
+}
+
+function checkBody(exchange: Exchange): void {
+  checkMedia(exchange.request, exchange.context.bodyLimit);
+  checkRoom(exchange);
+  const { headers, httpVersion } = exchange.request;
+  // RFC 9110 section 10.1.1: a caller of HTTP/1.0 would take it for the answer.
+  if (headers.expect !== undefined && httpVersion !== '1.0') exchange.response.writeContinue();
 }
 
 /** Reserves what arrives while the API key is looked up, in the share of unknown callers. */

@@ -18,6 +18,8 @@ const LOGGED_ON_CHANGE: ReadonlySet<InternalReason> = new Set([
   'database_unsafe',
   'issuer_unavailable',
   'audit_unavailable',
+  'presidio_missing',
+  'presidio_unavailable',
 ]);
 
 /**

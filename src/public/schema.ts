@@ -25,8 +25,13 @@ export const MAX_DEPTH = 16;
  * a body of 1 MiB could ask for 640 MB.
  */
 export const MAX_RESPONSE_BODIES = 16;
+/** Words that a caller can list for one text. */
+export const MAX_WORDS = 1_000;
 /** Careless code that copies an object with this name would change a prototype. */
 export const FORBIDDEN_NAME = '__proto__';
+
+/** The path that LiteLLM appends to the base of a guardrail. */
+export const GUARDRAIL = '/beta/litellm_basic_guardrail_api';
 
 /** The paths of the public listener with their methods, as the Allow header lists them. */
 export const METHODS: Readonly<Record<string, string>> = {
@@ -50,7 +55,12 @@ export const METHODS: Readonly<Record<string, string>> = {
 export function routeOf(target: string): string | undefined {
   const query = target.indexOf('?');
   const path = query === -1 ? target : target.slice(0, query);
-  return path in METHODS ? path : undefined;
+  return path in METHODS || path === GUARDRAIL ? path : undefined;
+}
+
+/** The methods of a route. The contract of GUARDRAIL is LiteLLM's, and few nodes serve it. */
+export function methodsOf(route: string): string {
+  return route === GUARDRAIL ? 'POST' : METHODS[route]!;
 }
 
 /** Ends every body, so that a terminal shows what follows on a line of its own. */

@@ -8,9 +8,10 @@ import { dataOf, kindsIn, type Reader, type RequestValues, valuesOf } from './bo
 import { textTokensOf, textValuesOf } from './body/texts.ts';
 import { detokenizer } from './detokenize.ts';
 import { BEFORE_DATA, Exchange, type ResponseContent, type ServerContext } from './exchange.ts';
+import { guard } from './guardrail/guardrail.ts';
 import { admit, admitReader, checkProtocol } from './guards.ts';
 import { respond, respondError } from './responses.ts';
-import { type HealthFields, LINE_END, MESSAGES, METHODS } from './schema.ts';
+import { GUARDRAIL, type HealthFields, LINE_END, MESSAGES, methodsOf } from './schema.ts';
 import { createListener } from './transport/connections.ts';
 import { inTurn, refuseUnparsed } from './transport/pipelining.ts';
 import { shedding } from './transport/shedding.ts';
@@ -26,6 +27,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
   '/api/v1/text/tokenize': tokenizer(textValuesOf),
   '/api/v1/text/detokenize': detokenizer(textTokensOf, () => true),
   '/api/v1/policy': servePolicy,
+  [GUARDRAIL]: guard,
   '/health': serveHealth,
   '/health/live': serveLiveness,
 };
@@ -68,7 +70,7 @@ function serving(context: ServerContext): RequestListener {
  */
 function allows({ route, request: { method }, headers }: Exchange): boolean {
   if (route === undefined) throw new CallerError('not_found');
-  const allowed = METHODS[route]!;
+  const allowed = methodsOf(route);
   if (allowed === method || allowed.split(', ').includes(method!)) return true;
   headers.Allow = allowed;
   if (method !== 'OPTIONS')

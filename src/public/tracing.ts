@@ -8,6 +8,8 @@ export type Correlation = {
   readonly parent_id?: string;
   /** Only characters that JSON does not escape. */
   readonly caller_request_id?: string;
+  /** The same for a request to a model and its answer. */
+  readonly litellm_call_id?: string;
   /** 16 hex digits: Standin's span, where it makes one. */
   readonly span_id?: string;
 };
@@ -63,9 +65,14 @@ export function correlationOf(
   if (traceparent === undefined && requestId === undefined) return NOTHING;
   // Node joins the values of a header that was sent twice with a comma, which fits neither form.
   const parent = parentOf(traceparent);
-  const isId = typeof requestId === 'string' && REQUEST_ID.test(requestId);
-  if (!isId || requestId.includes(API_KEY) || requestId.endsWith(`_${tokenSuffix}`)) return parent;
-  return { ...parent, caller_request_id: requestId };
+  const id = idIn(requestId, tokenSuffix);
+  return id === undefined ? parent : { ...parent, caller_request_id: id };
+}
+
+/** An id that the log may have; undefined: it does not fit, or could be a secret. */
+export function idIn(id: string | string[] | undefined, tokenSuffix: string): string | undefined {
+  const isFit = typeof id === 'string' && REQUEST_ID.test(id);
+  return !isFit || id.includes(API_KEY) || id.endsWith(`_${tokenSuffix}`) ? undefined : id;
 }
 
 /** The flag of a `traceparent` that `correlationOf` has taken. */

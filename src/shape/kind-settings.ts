@@ -65,6 +65,11 @@ export function defaultKind(name: string, shape: Shape): KindSettings {
   return { name, shape, ...DEFAULTS, mask: DEFAULT_MASKS[shape] };
 }
 
+/** Whether the tokens of a kind can be found in running text. */
+export function isTextKind({ shape, suffix }: KindSettings): boolean {
+  return shape === 'word' && suffix;
+}
+
 const NOTHING: MaskSettings = { show: 'nothing' };
 const DEFAULT_MASKS: Readonly<Record<Shape, MaskSettings>> = {
   text: NOTHING,

@@ -10,12 +10,15 @@ version: 1
 kinds:
   card: { shape: digits, keep_last: 4, mask: { show: ends, last: 4 } }
   iban: { shape: digits, keep_first: 4 }
+  mail: { shape: word }
+  number: { shape: word }
 fields:
   customer.name: text
   customer.emails[*]: email
   cards[*].number: card
   iban: iban
 elsewhere: pass
+detect: { email: mail, card: number }
 rights:
   support: { text: full, email: masked, card: masked }
   "*": { "*": full }
@@ -322,6 +325,45 @@ describe.skipIf(chromiumBin === undefined)('the playground and the policy in the
       expect((await fields()).map((cells) => `${cells[1]} ${cells.at(-1)}`)).toEqual([
         ...['card **** 1111masked', 'email left: unknown'],
       ]);
+    });
+
+    test('a text shows what was found in it, and what a model would read', async () => {
+      const { page, tab } = at;
+      const text = '👋 <b>Ann</b>:\nann@example.com, 4111 1111 1111 1111 or ann@example.com.';
+      const marks = (title: string) => page.getByLabel(title, { exact: true }).locator('mark');
+      await field('Text').fill(text);
+      await tab.button('Find').click();
+      await tab.shows('Found 2 mail, 1 number');
+      expect(await marks('What was found').allTextContents()).toEqual([
+        ...['ann@example.com is mail', '4111 1111 1111 1111 is number', 'ann@example.com is mail'],
+      ]);
+      const read = await page.getByLabel('What the model reads').locator('.marked').textContent();
+      expect(read!.replace(/[a-z]{10}_tok is (\w+)/g, '[$1]')).toBe(
+        '👋 <b>Ann</b>:\n[mail], [number] or [mail].',
+      );
+      expect(await page.locator('.marked b').count()).toBe(0);
+      await isUsable();
+      await field('Text').fill('nobody is here');
+      expect(await marks('What was found').count()).toBe(0);
+      await tab.button('Find').click();
+      await tab.shows('Nothing was found: the model reads the text in clear');
+      await tab.go('');
+      const counts = () => tab.row('mail').locator('td').allTextContents();
+      await eventually(counts).toEqual(['2']);
+      await isUsable();
+    });
+
+    test.each([
+      ['', 'a', 'Type an API key first.'],
+      [undefined, '', 'Type or paste a text'],
+      [STRANGER, 'a', 'does not know this API key'],
+      ['support', 'a', 'The client of this API key may not tokenize.'],
+    ])('says why a text was not read: "%s", "%s"', async (key, text, words) => {
+      const apiKey = key === 'support' ? support.api_key : key;
+      if (apiKey !== undefined) await field('API key').fill(apiKey);
+      await field('Text').fill(text);
+      await at.tab.button('Find').click();
+      await eventually(error('text')).toContain(words);
     });
   });
 });

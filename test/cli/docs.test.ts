@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { shapeOf } from '../../src/shape/shape.ts';
 import { blocks, codePieces, documents, readText, table } from '../support/docs.ts';
+import { send } from '../support/http.ts';
 import { runCommand } from '../support/in-process.ts';
 import { Licenser } from '../support/keys.ts';
 import { freePort } from '../support/postgres.ts';
@@ -161,12 +162,16 @@ test('no document names a port, a path or a key of the machine it was written on
 // The last one: its policy stays.
 test('the table of metrics is what a scrape gives', async () => {
   const policy = join(place.folder, 'policy.yaml');
-  writeFileSync(policy, 'version: 1\nfields: { a: text }\nelsewhere: tokenize\n');
+  writeFileSync(
+    policy,
+    'version: 1\nfields: { a: text }\nelsewhere: tokenize\nkinds: { mail: { shape: word } }\ndetect: { email: mail }\n',
+  );
   await runJson(place, 'policy', 'apply', policy, '--yes');
   const tokenized = () => call(service, 'tokenize', { a: 'Ann' });
   const isInForce = async () => (await tokenized()).headers.has('standin-strings');
   await until(isInForce, 'the policy is in force');
   await call(service, 'detokenize', (await tokenized()).body.data);
+  await send(service, '/api/v1/text/tokenize', '{"data":{"text":"ann@example.com"}}');
   const inClear = (await scrape(service)).filter(([name]) => !name.startsWith('standin_tls_'));
   const scraped = [...inClear, ...(hasOpenssl ? await scrapeTls() : [])];
   const written = table('docs/operating.md', ['Metric', 'Meaning'])

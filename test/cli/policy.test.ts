@@ -62,7 +62,7 @@ describe('policy check', () => {
     expect(await at.run('policy check bad.yaml')).toEqual({
       code: 1,
       stdout: `bad.yaml:3:18: shape: digit (did you mean digits?) is not known: choose text, email, digits, date, uuid, word
-bad.yaml:4:1: feilds (did you mean fields?) is not known: choose version, kinds, fields, elsewhere, rights
+bad.yaml:4:1: feilds (did you mean fields?) is not known: choose version, kinds, fields, elsewhere, detect, rights
 `,
       stderr: 'standin: 2 mistakes found.\n',
     });

@@ -90,6 +90,7 @@ describe('alerts', () => {
       'standin_batch_records',
       'standin_build_info',
       'standin_client_strings_total',
+      'standin_detections_total',
       'standin_expired_records_total',
       'standin_held_bytes',
       'standin_stalled_requests_total',

@@ -88,6 +88,31 @@ const FOUND: readonly (readonly [what: string, target: string, body: Body])[] = 
   ],
   ['records', `ruled none ${LENIENT}`, mapped('a', listed(9_000, mapped('email', 'x')))],
   ['telephone numbers', 'ruled full tokenize', mapped('phones', listed(9_000, '+1 650 253 #'))],
+  ...[
+    '1 2 3 ',
+    '0/0/',
+    'de12 ',
+    'a@b.de ',
+    '1.1.1.1 ',
+    'K1234 x ',
+    'a://b:c@',
+    '_tok',
+    'xaaaaaaaa_tok ',
+  ].map((text) => {
+    const much = { text, times: Math.floor(1_048_000 / text.length) };
+    const what = `texts of ${JSON.stringify(text)}`;
+    return [what, 'ruled full text/tokenize', mapped('text', much)] as const;
+  }),
+  [
+    'texts of words',
+    'ruled full text/tokenize',
+    {
+      map: [
+        ['text', { text: 'a a a b ', times: 130_000 }],
+        ['words', mapped('a a a #', 'person', 1)],
+      ],
+    },
+  ],
   [
     'unknown kinds in a policy',
     'POST /policy/check',

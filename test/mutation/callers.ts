@@ -194,9 +194,9 @@ in reserve by policy/reserved
 public/guards.ts
 
 guards-permission: A client does only what it may.
-in admitCaller by http/limits
+in admitOperation by http/limits
 - if (!isAllowed(client, operation))
-+ if (caller === undefined)
++ if (client === undefined)
 
 guards-limit: A client over its limit is refused.
 in checkLimits by http/limits http/turned-away

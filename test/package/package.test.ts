@@ -62,7 +62,7 @@ describe('the package', () => {
   test('has what was compiled of each source file, of no other, and declarations of the client alone', () => {
     const paths = packed.files.map(({ path }) => path);
     const builds = sourceFiles().map((path) =>
-      path.replace(/^(?:packages\/(\w+\/))?src\//, 'dist/$1'),
+      path.replace(/^(?:packages\/([\w-]+\/))?src\//, 'dist/$1'),
     );
     const compiled = builds.map((path) => path.replace(/\.tsx?$/, '.js'));
     const built = paths.filter((path) => path.startsWith('dist/'));

@@ -198,7 +198,8 @@ const of = (kind: string) => ({ text: 'a', spans: [{ start: 0, end: 1, kind }] }
 const at60 = Array.from({ length: 51 }, (_, i) => person(i, i + 1));
 test.each<[string, string, unknown]>([
   ['tokenize', 'data.text: must be a string', { spans: [] }],
-  ['tokenize', 'data.spans: must be a list', { text: 'a' }],
+  ['tokenize', 'data.spans: must be a list', { text: 'a', spans: null }],
+  ['tokenize', 'the policy has no detect', { text: 'a' }],
   ['tokenize', 'data: has a field that is none of text, spans', { ...of('person'), kind: 'x' }],
   ['tokenize', 'data.spans[0]: must be an object', { text: 'a', spans: ['x'] }],
   ['tokenize', 'end at most 1', { text: 'a', spans: [person(0, 2)] }],

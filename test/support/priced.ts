@@ -22,6 +22,7 @@ const CALIBRATION_MS = 100;
 const POLICY = `version: 1
 kinds:
   person: { shape: word, length: 8 }
+  caller: { shape: word, normalize: [e164], country: DE }
   card: { shape: digits, keep_last: 4, check_digits: luhn, mask: { show: ends, last: 4 } }
   phone: { shape: digits, normalize: [e164], country: US }
   code: { shape: digits, suffix: false }
@@ -37,6 +38,8 @@ ${numbered(900, (i) => `  field_${i}.list[*].of_${i}: word_${i % 20}`)}
   codes[*]: code
   born: born
 elsewhere: pass
+detect:
+  { email: word, card: word, iban: word, phone: caller, url: word, ip: word, "/K[0-9]{4,9}/": word }
 rights:
   full: { "*": full }
   masked: { "*": masked }
@@ -65,6 +68,11 @@ const VALUES = mapOf({ values: { list: ['Ann Lee'] } });
 const TEXT = mapOf({ text: 'Dear Ann Lee' });
 const SPAN = mapOf({ start: { from: 5, step: 8 }, end: { from: 8, step: 8 }, kind: 'person' });
 const SPANS = mapOf({ text: 'Dear Ann', spans: { list: [SPAN] } });
+
+const FOUND = mapOf({
+  text: 'Dear Ann, ann@x.de +49 170 1234567',
+  words: mapOf({ Ann: 'person' }),
+});
 
 const VERSION = ['version', { from: 1, step: 0 }] as const;
 const DOCUMENTS: readonly Body[] = [
@@ -97,7 +105,7 @@ function publicTargets(who: string): [string, Target][] {
     ...ofReaders,
     target('tokenize', [NAME, VALUES]),
     target('lookup', [NAME, VALUES]),
-    target('text/tokenize', [SPANS]),
+    target('text/tokenize', [SPANS, FOUND]),
   ];
 }
 

@@ -57,32 +57,35 @@ vault: terminal types crypto errors kek options refresher timeouts store embedde
 access: terminal types client-settings crypto errors options refresher timeouts store vault
 limits: types client-settings errors
 shape: types
-policy: types client-settings crypto errors refresher timeouts store vault shape #paths
+detect: errors shape
+policy: types client-settings crypto errors refresher timeouts store vault shape detect #paths
 audit: terminal crypto errors batcher limits policy
 memory:
-config: client-settings errors private-files kek options store memory #paths
+config: client-settings errors private-files kek options store memory detect #paths
 version:
 observe: terminal types errors version
 tokens: types client-settings crypto errors options refresher timeouts store vault access shape
-  policy
-public: types errors access limits policy audit observe tokens #paths
+  detect policy
+public: types errors access limits detect policy audit observe tokens #paths
 openapi: errors public
 records: types crypto errors timeouts store vault shape policy tokens
 ops: types client-settings errors kek options timeouts vault access limits policy audit observe
   tokens public openapi records #console #paths
 process: terminal types crypto errors private-files kek options timeouts store vault access limits
-  policy audit memory config version observe tokens public ops
+  policy audit memory config version observe tokens public ops detect
 main: kek timeouts store vault access audit config observe records process
 commands: terminal types client-settings errors kek options timeouts embedded vault access policy
   audit config version tokens public openapi records ops process main #client #paths #bulk
+  #model-proxy
 cli: commands
 #paths: #client/path
 #bulk: #paths
+#model-proxy: #client
 #console: #client/path #paths/json-text
 `);
 
 /** Rooms that the service imports by these names in package.json. */
-const OWN_PACKAGES = ['#bulk', '#client', '#console', '#paths'];
+const OWN_PACKAGES = ['#bulk', '#client', '#console', '#model-proxy', '#paths'];
 
 /** npm packages that only these rooms may import. */
 const PACKAGES = tableOf(`
@@ -99,6 +102,7 @@ openapi: hono/html
 observe: pino prom-client
 access: jose
 shape: libphonenumber-js/min
+detect: re2js
 limits: @redis/client
 kek: @aws-sdk/client-kms @azure/identity google-auth-library
 process: @opentelemetry/api @opentelemetry/exporter-trace-otlp-http @opentelemetry/resources
@@ -220,7 +224,7 @@ export const testsDoNotSleep: Rule = ({ path, text }) =>
     : [];
 
 function roomOf(path: string): string {
-  const own = /^packages\/(\w+)\//.exec(path);
+  const own = /^packages\/([\w-]+)\//.exec(path);
   if (own !== null) return `#${own[1]}`;
   return path.includes('/') ? path.split('/')[0]! : path.replace(/\.ts$/, '');
 }

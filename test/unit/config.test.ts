@@ -88,6 +88,8 @@ const BOUNDS: Record<string, readonly [takes: Texts, refuses: Texts]> = {
     [a(15), a(1025), `${a(15)} b`, 'é'.repeat(16)],
   ],
   OPS_TLS: flag,
+  GUARDRAIL: flag,
+  GUARDRAIL_IMAGES: ['refuse pass', 'true REFUSE'],
   ADMIN_TOKEN: [
     [`a:${zeros(32)}`, `a.b-c_D:${'~'.repeat(1024)},b:${'+'.repeat(32)}`],
     [
@@ -130,6 +132,11 @@ const BOUNDS: Record<string, readonly [takes: Texts, refuses: Texts]> = {
   ],
   JWT_TYPE: [`at+jwt JWT ${a(64)}`, ['application/at+jwt', 'at jwt', a(65)]],
   JWT_CLIENT_CLAIM: [`azp https://example.org/app ${a(128)}`, ['a b', a(129), 'é']],
+  PRESIDIO_URL: [
+    'http://presidio:3000 https://host.example.com/presidio/',
+    'presidio:3000 http://u:p@host http://host/?a ftp://a',
+  ],
+  PRESIDIO_LANGUAGE: ['en de', 'EN eng 1'],
   BODY_LIMIT: ['1024 67108864', '1023 67108865 1MiB'],
   VALUES_LIMIT: ['1 1000000', '0 1000001'],
   MEMORY_BUDGET: ['4194304 68719476736', '4194303 68719476737 64MiB'],
@@ -152,6 +159,7 @@ const BOUNDS: Record<string, readonly [takes: Texts, refuses: Texts]> = {
     'http://127.0.0.1:8080 https://host.example.com/standin/ http://[::1]:80',
     'localhost:80 http://u:p@host http://host/api/v1 http://host/?a ftp://a',
   ],
+  PROVIDER_API_KEY: ['sk-aZ9_.~!', ['a b', 'é', a(513)]],
   STANDIN_API_KEY: [
     `stk_${'aZ9'.repeat(11)}x a-b.c_d.e`,
     ['stk_', 'a.b', 'a.b.', 'a.b.c d', 'x'.repeat(38), `stk_${a(35)}`, `stk_${a(33)}-`],

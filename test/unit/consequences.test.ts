@@ -40,6 +40,12 @@ test.each<[string, string | undefined, string, string[]]>([
   ['no field', fields('refuse', 'a', 'b'), fields('refuse', 'a'), [lost('b', REFUSED)]],
   ['a path begins with values', fields('pass', 'a'), withValues, [VALUES]],
   ['fields that are left out are texts', fields('refuse', 'a'), fields('tokenize', 'b'), []],
+  [
+    'a detector is gone, and another one moves to a kind',
+    'detect: { email: word, ip: word, "/a1/": word }',
+    'kinds: { mail: { shape: word } }\ndetect: { email: mail, PERSON: word }',
+    ['ip', '/a1/'].map((one) => `${one} in texts will stay in clear. Today it is found, as word.`),
+  ],
   ['the end of a policy', fields('pass', 'a'), '', []],
 ])('what will be in clear or refused: %s', (_, before, after, expected) => {
   expect(between(before, after)).toEqual(expected);

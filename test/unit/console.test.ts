@@ -11,7 +11,13 @@ import { createMetrics } from '../../src/observe/metrics.ts';
 import { type CurrentState, PolicyInForce, sharesOf } from '../../src/ops/console/current-state.ts';
 import { EventStreams } from '../../src/ops/console/events.ts';
 import { readAssets } from '../../src/ops/console/routes.ts';
-import { countersOf, latencyOf, Sampler, sampleBetween } from '../../src/ops/console/sampler.ts';
+import {
+  addDetections,
+  countersOf,
+  latencyOf,
+  Sampler,
+  sampleBetween,
+} from '../../src/ops/console/sampler.ts';
 import type { OpsContext } from '../../src/ops/web.ts';
 import { parsePolicy } from '../../src/policy/parse.ts';
 import {
@@ -133,6 +139,30 @@ test('the sampler reads again after a reading that failed, and keeps the rates o
   sampler.stop();
   await vi.advanceTimersByTimeAsync(10 * SAMPLE_INTERVAL_MS);
   expect(told).toBe(most + 5);
+});
+
+test('what was found in texts is counted by day in UTC, for seven days', () => {
+  const days = new Map<string, Map<string, number>>();
+  const read = (counts: Record<string, number>) =>
+    new Map(Object.entries(counts).map(([kind, count]) => [`found.${kind}`, count]));
+  let before = new Map<string, number>();
+  const add = (time: string, counts: Record<string, number>) => {
+    const after = read(counts).set('client.a', 9);
+    addDetections(days, before, after, new Date(time));
+    before = after;
+  };
+  add('2026-11-22T23:59:59Z', { mail: 2, constructor: 1 });
+  add('2026-11-23T00:00:01Z', { mail: 2, constructor: 1 });
+  expect([...days.keys()]).toEqual(['2026-11-22']);
+  add('2026-11-23T00:00:03+01:00', { mail: 3, constructor: 1 });
+  add('2026-11-23T00:00:03Z', { mail: 5, constructor: 1 });
+  const counts = () => [...days].map(([day, kinds]) => [day, Object.fromEntries(kinds)]);
+  expect(counts()).toEqual([
+    ['2026-11-22', { mail: 3, constructor: 1 }],
+    ['2026-11-23', { mail: 2 }],
+  ]);
+  for (let day = 24; day < 31; day++) add(`2026-11-${day}`, { mail: day, constructor: 1 });
+  expect([days.size, days.has('2026-11-23'), days.has('2026-11-24')]).toEqual([7, false, true]);
 });
 
 describe('records of the key versions', () => {

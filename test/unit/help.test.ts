@@ -50,7 +50,7 @@ async function commandOf(example: string): Promise<string> {
 const program = await buildProgram();
 const commands = below(program).map((made) => [pathOf(made), helpOf(made)] as const);
 /** Programs have no use for their output, or it is JSON already. */
-const WITHOUT_JSON = /^standin (serve|openapi|policy schema|completion \w+)$/;
+const WITHOUT_JSON = /^standin (serve|model-proxy|openapi|policy schema|completion \w+)$/;
 const leaves = below(program).filter((made) => made.commands.length === 0);
 
 test.each(commands)(

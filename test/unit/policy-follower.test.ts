@@ -27,6 +27,7 @@ function oneVersion() {
 
 const policy = (version: number, tag: string): Policy => ({
   ...{ version, tag, fields: undefined, rights: undefined, elsewhere: 'tokenize' },
+  detect: [],
   kinds: [defaultKind('text', 'text')],
 });
 

@@ -36,6 +36,7 @@ const GOOD = [
   kind('{ shape: text, normalize: [], tokens: deterministic, time_to_live_s: 1, suffix: true }'),
   kind('{ shape: text, mask: { show: ends, first: 16, last: 16 } }'),
   kind('{ shape: word, length: 12, normalize: [trim, lower_case] }'),
+  'version: 1\ndetect: { email: word, PERSON: word, US_SSN: word, "/a[0-9]/": word }',
 ];
 
 const BAD = [
@@ -51,6 +52,11 @@ const BAD = [
   'version: 1\nelsewhere: pass',
   'version: 1\nfields: {}\nelsewhere: pass',
   'version: 1\nrights: {}',
+  'version: 1\ndetect: {}',
+  'version: 1\ndetect: { emial: word }',
+  'version: 1\ndetect: { Person: word }',
+  'version: 1\ndetect: { "/a": word }',
+  'version: 1\ndetect: { email: 5 }',
   'version: 1\nkinds: null',
   'version: 1\nkind: { one: { shape: text } }',
   'version: 1\nkinds: { One: { shape: text } }',
@@ -96,6 +102,11 @@ const BAD = [
 
 /** Mistakes that a schema cannot tell. */
 const ONLY_PARSER = [
+  'version: 1\ndetect: { email: mail }',
+  'version: 1\ndetect: { email: email }',
+  'version: 1\nkinds: { bare: { shape: word, suffix: false } }\ndetect: { email: bare }',
+  'version: 1\ndetect: { "/(/": word }',
+  'version: 1\ndetect: { "/a*/": word }',
   'version: 1\nfields: { a: card }\nelsewhere: pass',
   'version: 1\nfields: { a: text, a.b: text }\nelsewhere: pass',
   'version: 1\nfields: { "a[": text }\nelsewhere: pass',
@@ -157,7 +168,8 @@ test.each(SHAPES)('what %s keeps and shows by default is possible for it', (shap
 
 test('the example of policy.md is a policy, and names the file of the schema', () => {
   const examples = blocks('docs/operating/policy.md', 'yaml');
-  expect(examples.map(judged)).toEqual([{ schema: true, parser: true }]);
+  const isGood = { schema: true, parser: true };
+  expect(examples.map(judged)).toEqual([isGood, isGood]);
   expect(examples[0]).toContain('$schema=policy.schema.json\n');
 });
 

@@ -199,7 +199,7 @@ const WHAT_THEY_ARE = `3:3: a name must be text: write it in quotes: "5"
 17:35: normalize: trm (did you mean trim?) is not known: choose trim, lower_case, e164
 17:64: last goes with show: ends only: leave it out
 17:91: time_to_live_s must be a whole number, 1 to 864000000
-18:1: feilds (did you mean fields?) is not known: choose version, kinds, fields, elsewhere, rights
+18:1: feilds (did you mean fields?) is not known: choose version, kinds, fields, elsewhere, detect, rights
 19:1: ${NEEDS_ELSEWHERE}
 21:3: fields names a and something inside it: name one of them
 22:3: fields: no path at "[0"; write paths like customer.emails[*],name or ["full name"]
@@ -249,6 +249,10 @@ version: 1\nfields:\n  a: b: c => 3:6: this value has a colon: write it in quote
 { "version": 1 "rights": { "*": { "*": full } } } => 1:14: a comma or a closing bracket is missing here
 version: 1\nfields:\n  a: text\n b: text => 4:1: this line is not indented like those beside it: align them, or close the bracket before it
 version: 1\nkinds:\n  a text => 3:3: kinds must be lines of a name, a colon and a value
+version: 1\ndetect:\n  emial: word => 3:3: the detector emial (did you mean email?) is not known: choose url, email, iban, card, ip, phone; an entity of Presidio, such as PERSON; or a pattern, such as "/S-[0-9]{6}/"
+version: 1\ndetect:\n  email: email => 3:10: the kind email must have shape: word and suffix: true, which texts need
+version: 1\ndetect:\n  email: wrd => 3:10: the kind wrd (did you mean word?) is not known: choose text, email, digits, date, uuid, word
+version: 1\ndetect:\n  /a: word => 3:3: the pattern must end with a slash, too, such as "/S-[0-9]{6}/"
 version: 1\nfields:\n  a:text\n  b: text => 3:3: this line must be a name, a colon, a space and a value
 `;
   const rows = single.split('\n').filter(Boolean);

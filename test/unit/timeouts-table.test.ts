@@ -38,6 +38,7 @@ headers and body of a request | public/transport/connections REQUEST_TIMEOUT_MS
 answer of tokenize or detokenize | timeouts VAULT_TIMEOUT_MS + vault/leased-keyring SEAL_TIMEOUT_MS
 answer of \`/health\` | tokens/health PROBE_TIMEOUT_MS
 answer that the caller does not read | public/transport/connections UNREAD_TIMEOUT_MS
+texts of a request with Presidio | detect/presidio PRESIDIO_TIMEOUT_MS
 next request on a connection | public/transport/connections KEEP_ALIVE_TIMEOUT_MS
 idle caller while memory is short | limits/byte-budget STALLED_AFTER_TICKS * limits/byte-budget TICK_MS
 name look-up, connection, TLS and login | store/connection CONNECT_TIMEOUT_MS

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { TextOffsets } from '../../src/public/body/texts.ts';
+import { TextOffsets } from '../../src/detect/text-offsets.ts';
 import { heldFrom, TokenFinder, type TokenPlace } from '../../src/public/body/token-finder.ts';
 import { kindOf } from '../../src/shape/kind.ts';
 import { kindSettings } from '../support/kinds.ts';

@@ -4,7 +4,7 @@ import { feed } from './feed.ts';
 import { duration, ms, si, whole } from './format.ts';
 import { checksOf } from './health.ts';
 import { Bar, Choices, Command, Facts, Table, type Tile, Tiles, Unseen } from './parts.tsx';
-import type { ConsoleState, Latency, Sample } from './protocol.ts';
+import type { ConsoleState, DetectionsOfDay, Latency, Sample } from './protocol.ts';
 import {
   columnsOf,
   type Figures,
@@ -38,6 +38,7 @@ export function Overview() {
           <TrafficChart key={plot.title} plot={plot} samples={shown} windowMs={windowMs} />
         ))}
       </div>
+      {state !== null && state.detections.length > 0 && <Found days={state.detections} />}
       <section class="card">
         <h2>Service</h2>
         {state && (
@@ -51,6 +52,28 @@ export function Overview() {
         )}
       </section>
     </>
+  );
+}
+
+/** What was found in texts, by kind and day. */
+function Found({ days }: { days: readonly DetectionsOfDay[] }) {
+  const kinds = new Set(days.flatMap(({ counts }) => counts.map(({ kind }) => kind)));
+  const countOf = (kind: string, { counts }: DetectionsOfDay) =>
+    counts.find((one) => one.kind === kind)?.count ?? 0;
+  return (
+    <section class="card">
+      <h2>
+        Found in texts<small>by this node since its start, days in UTC</small>
+      </h2>
+      <Table
+        rows={[...kinds].sort()}
+        keyOf={(kind) => kind}
+        columns={[
+          ['Kind', (kind) => <code>{kind}</code>],
+          ...days.map((one) => [one.day, (kind: string) => whole(countOf(kind, one))] as const),
+        ]}
+      />
+    </section>
   );
 }
 

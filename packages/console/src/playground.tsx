@@ -3,6 +3,7 @@ import { usePolicy } from './answer.ts';
 import { feed } from './feed.ts';
 import { ms } from './format.ts';
 import { Badge, Bar, Check, type Children, Field, Quiet, RightMark } from './parts.tsx';
+import { type Answered, call, keyProblem, UNREACHABLE } from './playground-call.ts';
 import {
   failureOf,
   type Input,
@@ -15,25 +16,22 @@ import {
   recordOf,
 } from './playground-data.ts';
 import { type Fields, FieldTable, type Kinds } from './playground-fields.tsx';
+import { TextDesk } from './playground-text.tsx';
 import {
   API_KEY_HEADER,
   type ClientDetail,
-  LENIENT,
   type Operation,
   PATHS,
   type PolicyDetail,
 } from './protocol.ts';
-import { ask, send } from './send.ts';
+import { ask } from './send.ts';
 
 const EXAMPLE = {
   customer: { name: 'Zoë Müller', emails: ['zoe.mueller@example.com', 'zoe@example.org'] },
   card: '4111 1111 1111 1111',
   note: 'Prefers e-mail, before noon',
 };
-const UNREACHABLE = 'The console cannot be reached. Try again.';
 const LENIENT_WORDS = 'Lenient: leave what is unknown or forbidden';
-/** Longer than the console waits for the service. */
-const TIMEOUT_MS = 30_000;
 
 type About = 'api-key' | Half['about'];
 
@@ -53,21 +51,6 @@ const RESTORE: Half = {
   ...{ about: 'tokens', operation: 'detokenize', name: 'Restore', label: 'Tokens' },
   hint: 'The tokens appear here',
 };
-
-/** What the service answered. */
-interface Answered {
-  readonly status: number;
-  readonly body: {
-    readonly data?: unknown;
-    readonly unapplied?: readonly { readonly path: string; readonly reason: string }[];
-  } | null;
-  /** The body as it was sent. */
-  readonly text: string;
-  /** '': the console answered, not the service. */
-  readonly requestId: string;
-  /** Time from this page to the service and back. */
-  readonly tookMs: number;
-}
 
 /** What the last call showed. */
 interface Shown {
@@ -137,6 +120,7 @@ class Desk extends Component<DeskProps, DeskState> {
         {/* Below the buttons: what appears above them would move them away under a click. */}
         {client && <RightsOf client={client} />}
         {shown.fields && <FieldTable fields={shown.fields} />}
+        {policy && <TextDesk apiKey={apiKey} />}
       </>
     );
   }
@@ -210,9 +194,8 @@ class Desk extends Component<DeskProps, DeskState> {
     if (about === 'original') this.#type(about, original);
     else this.setState({ shown: {} });
     const key = apiKey.trim();
-    if (key === '') return this.#fail('api-key', 'Type an API key first.');
-    // Other characters cannot be in a header, so not in an API key.
-    if (!/^[\x21-\x7e]+$/.test(key)) return this.#fail('api-key', 'This is not an API key.');
+    const problem = keyProblem(key);
+    if (problem !== '') return this.#fail('api-key', problem);
     let input: Input;
     try {
       input = inputOf(this.state[about], policy?.fields != null);
@@ -304,35 +287,6 @@ function gapsIn(
     .map((why) => [whys.filter((one) => one === why).length, why] as const)
     .filter(([count]) => count > 0);
   return counts.length === 0 ? '' : `: ${counts.map((one) => one.join(' ')).join(', ')}`;
-}
-
-/**
- * Asks the service through the console. Sends the text as typed, so that the service, not this
- * page, validates it.
- * @throws TypeError, DOMException if the console is unreachable
- */
-async function call(
-  operation: Operation,
-  apiKey: string,
-  data: string,
-  isLenient: boolean,
-): Promise<Answered> {
-  const beganMs = performance.now();
-  const response = await send(PATHS[operation], {
-    method: 'POST',
-    headers: {
-      'Content-Type': 'application/json',
-      [API_KEY_HEADER]: apiKey,
-      ...(isLenient && { Prefer: LENIENT }),
-    },
-    body: `{"data":${data}}`,
-    signal: AbortSignal.timeout(TIMEOUT_MS),
-  });
-  const text = await response.text();
-  const tookMs = performance.now() - beganMs;
-  const { status, headers } = response;
-  const body = headers.get('Content-Type')?.startsWith('application/json') && JSON.parse(text);
-  return { status, body, text, requestId: headers.get('X-Request-Id') ?? '', tookMs };
 }
 
 function Outcome({ level, words, note, answered }: Shown) {

@@ -19,6 +19,7 @@ export const PATHS = {
   apiKey: '/console/playground/api-key',
   tokenize: '/console/playground/tokenize',
   detokenize: '/console/playground/detokenize',
+  'text/tokenize': '/console/playground/text',
 } as const;
 
 /** Without ADMIN_TOKEN, these are not there. */
@@ -31,7 +32,7 @@ export const ADMIN_PATHS = {
 } as const;
 
 /** The operations of the playground. */
-export type Operation = 'tokenize' | 'detokenize';
+export type Operation = 'tokenize' | 'detokenize' | 'text/tokenize';
 
 /** The header in which the playground sends the API key that the user typed. */
 export const API_KEY_HEADER = 'Standin-Api-Key';
@@ -122,8 +123,16 @@ export interface ConsoleState {
   readonly keys: KeysState | null;
   readonly clients: ClientsState | null;
   readonly policy: PolicyState;
+  /** What this node found in texts since its start: the last days, oldest first. */
+  readonly detections: readonly DetectionsOfDay[];
   /** Whether the service has an admin API. */
   readonly hasAdmin: boolean;
+}
+
+export interface DetectionsOfDay {
+  /** In UTC, such as 2026-11-23. */
+  readonly day: string;
+  readonly counts: readonly { readonly kind: string; readonly count: number }[];
 }
 
 /** The policy that this node uses. */

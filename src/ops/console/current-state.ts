@@ -44,7 +44,7 @@ interface CurrentStateOptions {
   /** The parts of the state that need no database. */
   readonly facts: () => Omit<
     ConsoleState,
-    'at' | 'database' | 'areLimitsShared' | 'vault' | 'keys' | 'clients' | 'policy'
+    'at' | 'database' | 'areLimitsShared' | 'vault' | 'keys' | 'clients' | 'policy' | 'detections'
   >;
   readonly databaseKind: ConsoleState['database']['kind'];
   readonly limits: DefaultLimits;
@@ -169,6 +169,7 @@ export class CurrentState {
       keys: keys && { ...keys, versions: sharesOf(keys.versions, vault?.records ?? null) },
       clients,
       policy: this.#policy.state,
+      detections: sampler.detections,
     };
   }
 

@@ -53,6 +53,7 @@ export function addConsole(app: OpsApp, parts: ConsoleParts): void {
   });
   app.post(PATHS.tokenize, (c) => forward('tokenize', c));
   app.post(PATHS.detokenize, (c) => forward('detokenize', c));
+  app.post(PATHS['text/tokenize'], (c) => forward('text/tokenize', c));
   app.post(PATHS.session, (c) => signIn(access, c));
   app.delete(PATHS.session, (c) => {
     access.signIn?.end(c);

@@ -1,4 +1,5 @@
 import {
+  type DetectionsOfDay,
   HISTORY_MS,
   type Latency,
   type OperationSample,
@@ -12,6 +13,8 @@ const MAX_SAMPLES = HISTORY_MS / SAMPLE_INTERVAL_MS;
 /** The rates of clients cover several samples, because most clients call only now and then. */
 const RATE_SAMPLES = 5;
 const CLIENT = 'client.';
+const FOUND = 'found.';
+const MAX_DAYS = 7;
 
 /** Sums of counters since the start of the service by names such as `tokenize.refused`. */
 type Counters = ReadonlyMap<string, number>;
@@ -36,6 +39,7 @@ const NAMES: Readonly<Record<string, (labels: Labels, part: string) => string | 
   standin_requests_shed_total: () => 'shed',
   standin_client_requests_total: ({ client_id: id }) => `client.${id}`,
   standin_client_strings_total: ({ client_id: id, outcome }) => `${outcome}.${id}`,
+  standin_detections_total: ({ kind }) => `found.${kind}`,
   standin_rate_limit_shared: () => 'areLimitsShared',
   standin_postgres_safe: () => 'isDatabaseSafe',
 };
@@ -72,6 +76,8 @@ export class Sampler {
   readonly #read: () => Promise<Snapshot>;
   /** By client, one rate for each of the latest samples since its first request. */
   readonly #clientRates = new Map<string, number[]>();
+  /** By day, and kind. */
+  readonly #detections: Detections = new Map();
   #latest: { readonly counters: Counters; readonly takenMs: number } | undefined;
   #timer: NodeJS.Timeout | undefined;
   #isReading = false;
@@ -120,6 +126,12 @@ export class Sampler {
     return samples.map(({ atMs }, i) => ({ atMs, requestsPerS: rates[i] ?? 0 }));
   }
 
+  get detections(): DetectionsOfDay[] {
+    return [...this.#detections].map(([day, counts]) => ({
+      ...{ day, counts: [...counts].map(([kind, count]) => ({ kind, count })) },
+    }));
+  }
+
   /** A slow reading delays the next reading, so its sample covers a longer time. */
   async #sample(): Promise<void> {
     if (this.#isReading) return;
@@ -136,6 +148,7 @@ export class Sampler {
   #take(counters: Counters): void {
     const before = this.#latest;
     this.#latest = { counters, takenMs: performance.now() };
+    addDetections(this.#detections, before?.counters ?? new Map(), counters, new Date());
     if (before === undefined) return;
     const intervalS = (this.#latest.takenMs - before.takenMs) / 1000;
     const sample = sampleBetween(before.counters, counters, Date.now(), intervalS);
@@ -154,6 +167,27 @@ export class Sampler {
 /** Adds one as the newest, up to MAX_SAMPLES. */
 function keep<T>(list: T[], one: T): void {
   if (list.push(one) > MAX_SAMPLES) list.shift();
+}
+
+/** Counts since the start, by day in UTC, and kind. */
+type Detections = Map<string, Map<string, number>>;
+
+/** Adds the rise between two readings to the day of the later one. Keeps MAX_DAYS. */
+export function addDetections(
+  detections: Detections,
+  before: Counters,
+  after: Counters,
+  now: Date,
+): void {
+  const day = now.toISOString().slice(0, 10);
+  for (const name of after.keys()) {
+    const rise = name.startsWith(FOUND) ? riseOf(name, before, after) : 0;
+    if (rise === 0) continue;
+    const counts = detections.get(day) ?? new Map<string, number>();
+    const kind = name.slice(FOUND.length);
+    detections.set(day, counts.set(kind, (counts.get(kind) ?? 0) + rise));
+  }
+  if (detections.size > MAX_DAYS) detections.delete(detections.keys().next().value!);
 }
 
 /**

@@ -48,6 +48,8 @@ export abstract class RequestValues {
 
 /** Texts for the vault to look up. */
 export type Asked = Pick<RequestValues, 'texts' | 'viewer' | 'kindOf'>;
+/** Values for the vault to tokenize. */
+type Tokenized = Asked & Pick<RequestValues, 'pathOf'>;
 
 export interface RequestData extends RequestValues {
   /**
@@ -149,7 +151,7 @@ export async function viewerOf(exchange: Exchange): Promise<Viewer> {
  */
 export function valuesOf(
   exchange: Exchange,
-  request: RequestValues,
+  request: Tokenized,
 ): Texts<Value> | Promise<Texts<Value>> {
   if (request.viewer.isPlain) return { texts: request.texts as readonly Value[], kinds: [] };
   const kinds = kindsOf(request);
@@ -164,7 +166,7 @@ export function valuesOf(
 }
 
 /** @throws CallerError invalid_type */
-function acceptedAt(request: RequestValues, index: number): Value {
+function acceptedAt(request: Tokenized, index: number): Value {
   const accepted = request.kindOf(index).accept(request.texts[index]!);
   if ('reason' in accepted) throw invalid(`${request.pathOf(index)}: ${accepted.reason}`);
   return accepted.value;
@@ -173,7 +175,7 @@ function acceptedAt(request: RequestValues, index: number): Value {
 /** A vault thread accepts what would hold the event loop. */
 async function acceptInVault(
   exchange: Exchange,
-  request: RequestValues,
+  request: Tokenized,
   { texts, kinds }: { readonly texts: Value[]; readonly kinds: readonly Kind[] },
   slow: readonly number[],
 ): Promise<Texts<Value>> {
@@ -191,7 +193,7 @@ export function kindsOf(asked: Asked): readonly Kind[] {
 }
 
 /** How many texts of a tokenize or look-up each kind has; undefined: without kinds. */
-export function kindsIn(request: RequestValues): KindCounts | undefined {
+export function kindsIn(request: Asked): KindCounts | undefined {
   if (request.viewer.isPlain) return undefined;
   const counts = new Map<string, number>();
   for (const { settings } of kindsOf(request)) addTo(counts, settings.name);

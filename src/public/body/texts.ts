@@ -1,8 +1,11 @@
+import { TextOffsets } from '../../detect/text-offsets.ts';
 import type { Kind, PolicyRules, Viewer } from '../../policy/rules.ts';
 import { namedIn, type Seal, sealIn } from '../conversation.ts';
 import type { Exchange } from '../exchange.ts';
 import { inQuotes } from '../transport/large-response.ts';
 import { checkText, invalid, isObject, type JsonObject, parseBody } from './data.ts';
+import { findSpans, kindIn, soughtIn } from './found-spans.ts';
+import { SEPARATOR } from './joined-texts.ts';
 import {
   type Asked,
   type Narrowed,
@@ -26,23 +29,25 @@ interface Span {
   /** Offsets in UTF-16 units. */
   readonly from: number;
   readonly to: number;
-  /** Offset in code points, and its place in the request. */
+  /** Offset in code points. */
   readonly start: number;
-  readonly index: number;
+  /** Its place in the request; undefined: it was found. */
+  readonly index: number | undefined;
   readonly kind: Kind;
 }
 
 /**
  * The values of `{"data":{"text":"...","spans":[{"start":0,"end":3,"kind":"person"}]}}`. Offsets
  * count code points. A kind must have word tokens with suffix: others cannot be found in a text.
+ * Without spans, or with `"detect": true`, values are found by the policy; listed `words` always.
  * With `"conversation": true`, or an earlier one, the answer has a `conversation`.
  * @throws CallerError invalid_type
  */
 export async function textValuesOf(exchange: Exchange, body: Buffer): Promise<RequestValues> {
   const viewer = await viewerOf(exchange);
   const data = parseBody(body);
-  const text = textIn(data, ['text', 'spans', 'conversation']);
-  const { spans } = data;
+  const text = textIn(data, ['text', 'spans', 'words', 'detect', 'conversation']);
+  const { spans = [] } = data;
   if (!Array.isArray(spans)) throw invalid(`${SPANS}: must be ${NEEDED}`);
   const { valuesLimit } = exchange.context;
   if (spans.length > valuesLimit)
@@ -50,7 +55,17 @@ export async function textValuesOf(exchange: Exchange, body: Buffer): Promise<Re
   exchange.reserve(body.length);
   exchange.reserveFields(spans.length);
   const seal = sealIn(exchange, viewer, data);
-  return new TextValues(viewer, text, readSpans(spans, new TextOffsets(text), viewer.rules), seal);
+  const offsets = new TextOffsets(text);
+  const named = readSpans(spans, offsets, viewer.rules);
+  const sought = soughtIn(data, viewer.rules);
+  if (sought === undefined) return new TextValues(viewer, text, named, seal);
+  const [found = []] = await findSpans(exchange, viewer, [{ text, spans: named }], sought);
+  const spansOf = found.map(({ from, to, kind }) => {
+    const start = offsets.pointOf(from);
+    return { from, to, start, index: undefined, kind: viewer.rules.kind(kind) };
+  });
+  const all = [...named, ...spansOf].sort((a, b) => a.from - b.from);
+  return new TextValues(viewer, text, all, seal);
 }
 
 /**
@@ -95,24 +110,11 @@ function readSpan(span: unknown, index: number, offsets: TextOffsets, rules: Pol
       `${path}: start and end must be offsets in code points, start below end, and end at most ${offsets.length}, the length of the text`,
     );
   const from = offsets.unitOf(start);
-  return { from, to: offsets.unitOf(end), start, index, kind: kindIn(kind, path, rules) };
+  return { from, to: offsets.unitOf(end), start, index, kind: kindIn(kind, `${path}.kind`, rules) };
 }
 
 function isOffset(json: unknown): json is number {
   return Number.isSafeInteger(json) && (json as number) >= 0;
-}
-
-function kindIn(name: unknown, path: string, rules: PolicyRules): Kind {
-  if (rules.version === 0)
-    throw invalid(
-      `${path}.kind: this vault has no policy, so it has no kinds of word tokens; an operator can apply one: standin policy apply`,
-    );
-  const kind = rules.textKinds.find(({ settings }) => settings.name === name);
-  if (kind !== undefined) return kind;
-  const known = rules.textKinds.map(({ settings }) => settings.name);
-  throw invalid(
-    `${path}.kind: must be a kind of shape word with suffix, which a text can have; the policy has ${known.join(', ') || 'none'}`,
-  );
 }
 
 class TextValues extends RequestValues {
@@ -124,7 +126,8 @@ class TextValues extends RequestValues {
   constructor(viewer: Viewer, text: string, spans: readonly Span[], seal: Seal | undefined) {
     const texts = spans.map(({ from, to }) => text.slice(from, to));
     super(viewer, texts);
-    for (const [i, { index }] of spans.entries()) checkText(texts[i]!, ['data', 'spans', index]);
+    for (const [i, { index }] of spans.entries())
+      if (index !== undefined) checkText(texts[i]!, ['data', 'spans', index]);
     this.#text = text;
     this.#spans = spans;
     this.#seal = seal;
@@ -135,7 +138,9 @@ class TextValues extends RequestValues {
   }
 
   pathOf(index: number): string {
-    return `${SPANS}[${this.#spans[index]!.index}]`;
+    const { index: named, start } = this.#spans[index]!;
+    if (named !== undefined) return `${SPANS}[${named}]`;
+    return `data.text[${start}:${start + [...this.texts[index]!].length}]`;
   }
 
   /** The text with the tokens, and where they are now. */
@@ -147,59 +152,20 @@ class TextValues extends RequestValues {
       const token = tokens[i]!;
       text += this.#text.slice(from, span.from) + token;
       from = span.to;
+      const { length } = [...this.texts[i]!];
       const start = span.start + longer;
-      longer += token.length - [...this.texts[i]!].length;
-      return { start, end: start + token.length, kind: span.kind.settings.name };
+      longer += token.length - length;
+      const original = { start: span.start, end: span.start + length };
+      return {
+        ...{ start, end: start + token.length, kind: span.kind.settings.name },
+        // The caller knows where its own spans were.
+        ...(span.index === undefined && { original }),
+      };
     });
     const conversation = this.#seal?.(tokens as readonly string[]);
     return JSON.stringify({ text: text + this.#text.slice(from), spans, conversation });
   }
 }
-
-/**
- * Offsets of a text in code points, as most languages and finders of personal data count them, and
- * in UTF-16 units, as JavaScript does.
- */
-export class TextOffsets {
-  /** Number of code points. */
-  readonly length: number;
-  /** The unit where each code point begins, and the end; undefined: each has one unit. */
-  readonly #units: Uint32Array | undefined;
-
-  constructor(text: string) {
-    if (!SURROGATE.test(text)) {
-      this.length = text.length;
-      return;
-    }
-    const units = new Uint32Array(text.length + 1);
-    let length = 0;
-    for (let unit = 0; unit < text.length; unit += text.codePointAt(unit)! > 0xffff ? 2 : 1)
-      units[length++] = unit;
-    units[length] = text.length;
-    this.length = length;
-    this.#units = units.subarray(0, length + 1);
-  }
-
-  /** @param point 0 to `length` */
-  unitOf(point: number): number {
-    return this.#units === undefined ? point : this.#units[point]!;
-  }
-
-  /** @param unit where a code point begins or the text ends */
-  pointOf(unit: number): number {
-    const units = this.#units;
-    if (units === undefined) return unit;
-    let low = 0;
-    for (let high = this.length; low < high; ) {
-      const middle = (low + high) >> 1;
-      if (units[middle]! < unit) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  }
-}
-
-const SURROGATE = /[\ud800-\udfff]/;
 
 /**
  * The tokens in the running text of `{"data":{"text":"...","more":true}}`. With `more`, the text is
@@ -228,20 +194,64 @@ export async function textTokens(
   { whole, more }: { readonly whole: string; readonly more: boolean },
   named: Named | undefined,
 ): Promise<RequestData> {
-  const { valuesLimit, tokenSuffix } = exchange.context;
-  const places = new TokenFinder(tokenSuffix, viewer.rules.textKinds).find(whole, valuesLimit);
-  if (places.length > valuesLimit)
-    throw invalid(`data.text: may have more than ${valuesLimit} tokens; send it in pieces`);
-  exchange.reserveFields(places.length);
+  const places = placesIn(exchange, viewer, whole);
+  const { tokenSuffix } = exchange.context;
   const end = more ? heldFrom(whole, places.at(-1)?.end ?? 0, tokenSuffix) : undefined;
   const asked = named === undefined ? places : await placesOfNamed(places, named);
   return new TextTokens(viewer, { whole, end }, asked);
 }
 
+function placesIn(exchange: Exchange, viewer: Viewer, whole: string): TokenPlace[] {
+  const { valuesLimit, tokenSuffix } = exchange.context;
+  const places = new TokenFinder(tokenSuffix, viewer.rules.textKinds).find(whole, valuesLimit);
+  if (places.length > valuesLimit)
+    throw invalid(`data.text: may have more than ${valuesLimit} tokens; send it in pieces`);
+  exchange.reserveFields(places.length);
+  return places;
+}
+
+/**
+ * The tokens in the texts of a guardrail's response. Its JSON is the whole answer, and says how
+ * many code points at the end of each text may be the beginning of a token.
+ * @throws CallerError as textTokens
+ */
+export async function tokensOfTexts(
+  exchange: Exchange,
+  viewer: Viewer,
+  texts: readonly string[],
+  named: Named,
+): Promise<RequestData> {
+  const whole = texts.join(SEPARATOR);
+  const places = placesIn(exchange, viewer, whole);
+  const { tokenSuffix } = exchange.context;
+  let at = 0;
+  let next = 0;
+  const held = texts.map((text) => {
+    const end = at + text.length;
+    while (next < places.length && places[next]!.end <= end) next++;
+    const from = Math.max(0, (places[next - 1]?.end ?? 0) - at);
+    at = end + SEPARATOR.length;
+    return [...text.slice(heldFrom(text, from, tokenSuffix))].length;
+  });
+  const asked = await placesOfNamed(places, named);
+  const action = asked.some(({ candidate }) => candidate(0)) ? 'GUARDRAIL_INTERVENED' : 'NONE';
+  const frame = {
+    before: `{"action":"${action}","texts":["`,
+    after: `"],"stream_holdback_chars":[${held}]}`,
+    quoted: (text: string) => text.split(SEPARATOR).map(inQuotes).join('","'),
+  };
+  return new TextTokens(viewer, { whole, end: undefined, frame }, asked);
+}
+
+/** Of `{"text":"..."}`. */
+const ONE_TEXT = { before: '{"text":"', after: '"}', quoted: inQuotes };
+
 /** A text, and where the part begins that is held back; undefined: the text is complete. */
 interface Text {
   readonly whole: string;
   readonly end: number | undefined;
+  /** Its JSON; undefined: `{"text":"..."}`, with the rest. */
+  readonly frame?: typeof ONE_TEXT;
 }
 
 /** Where something stands in a text. */
@@ -292,16 +302,17 @@ class TextTokens extends RequestValues implements RequestData {
   }
 
   *around(): Generator<string> {
-    const { whole, end = whole.length } = this.#text;
-    let before = '{"text":"';
+    const { whole, end = whole.length, frame = ONE_TEXT } = this.#text;
+    const { after, quoted } = frame;
+    let { before } = frame;
     let from = 0;
     for (const { start, end: next } of this.#stretches) {
-      yield before + inQuotes(whole.slice(from, start));
+      yield before + quoted(whole.slice(from, start));
       before = '';
       from = next;
     }
-    const rest = this.#text.end === undefined ? '' : `,"rest":${JSON.stringify(whole.slice(end))}`;
-    yield `${before}${inQuotes(whole.slice(from, end))}"${rest}}`;
+    const rest = this.#text.end === undefined ? '' : `","rest":"${inQuotes(whole.slice(end))}`;
+    yield before + quoted(whole.slice(from, end)) + rest + after;
   }
 
   /** Asks for one candidate of each place, then for the next one of those that are unknown. */

@@ -3,7 +3,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { CALLER_ERRORS } from '../../errors.ts';
 import type { ServerContext } from '../exchange.ts';
 import { isWellFormed } from '../guards.ts';
-import { JSON_HEADERS, LINE_END, METHODS, routeOf } from '../schema.ts';
+import { JSON_HEADERS, LINE_END, methodsOf, routeOf } from '../schema.ts';
 
 const RETRY_AFTER_S = 1;
 const { status, message } = CALLER_ERRORS.overloaded;
@@ -47,7 +47,7 @@ export function shedding(context: ServerContext, handler: RequestListener): Requ
 
 function sheddableRoute(request: IncomingMessage): string | undefined {
   const route = request.method === 'POST' ? routeOf(request.url!) : undefined;
-  return route && METHODS[route] === 'POST' && isWellFormed(request) ? route : undefined;
+  return route && methodsOf(route) === 'POST' && isWellFormed(request) ? route : undefined;
 }
 
 function refuse(request: IncomingMessage, response: ServerResponse): void {

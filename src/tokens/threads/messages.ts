@@ -62,8 +62,8 @@ function tokenMark({ settings }: Kind, space: string): string {
 
 /** A question to a vault thread. Its texts are distinct, together with their marks. */
 export interface Question {
-  /** The first two take values, the next two tokens, and `accept` takes any texts. */
-  readonly operation: 'tokenize' | 'lookup' | 'detokenize' | 'sizes' | 'accept';
+  /** The first two take values, the next two tokens, and the last two any texts. */
+  readonly operation: 'tokenize' | 'lookup' | 'detokenize' | 'sizes' | 'accept' | 'find';
   readonly texts: readonly string[];
   /** Of values; null: the texts are none. */
   readonly terms: TokenOptions | null;

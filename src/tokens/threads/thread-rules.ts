@@ -1,5 +1,6 @@
 import type { TokenOptions } from '../../client-settings.ts';
 import { scopeOf } from '../../crypto/scope.ts';
+import { TooSlow } from '../../detect/pattern.ts';
 import { type Policy, rightIn } from '../../policy/policy.ts';
 import { type Kind, PolicyRules } from '../../policy/rules.ts';
 import { DEFAULT_KIND, type Value } from '../../types.ts';
@@ -49,6 +50,19 @@ export class ThreadRules {
     return texts.map((text, i) => {
       const accepted = markedKind(marks, i, rules).accept(text);
       return 'value' in accepted ? accepted.value : null;
+    });
+  }
+
+  /** What the detectors of the policy find in each text: JSON of FindIn; null: TooSlow. */
+  found(texts: readonly string[], { policy }: View): (Value | null)[] {
+    const { rules } = this.#of(policy);
+    return texts.map((text) => {
+      try {
+        return JSON.stringify(rules.findIn(text)) as Value;
+      } catch (error) {
+        if (error instanceof TooSlow) return null;
+        throw error;
+      }
     });
   }
 

@@ -38,6 +38,9 @@ const MAX_PENDING_TEXTS = 100_000;
 const ACCEPT_BYTES = 16_384;
 const THREAD = new URL('./vault-thread.js', import.meta.url);
 
+/** To search a character takes as long as to seal so many bytes, at most. */
+const FIND_BYTES = 64;
+
 /** Decides whether tokenize may write now, and learns of failed writes. */
 type Writes = Pick<WriteGuards, 'check' | 'failed'>;
 
@@ -178,6 +181,21 @@ export class VaultClient {
     deadlineMs: number,
   ): Promise<readonly (Value | null)[]> {
     return this.#ask('accept', texts, viewer, () => ACCEPT_BYTES, deadlineMs);
+  }
+
+  /**
+   * What the detectors of a policy find in texts: see FindIn; null: it takes too long.
+   * @throws as tokenize
+   */
+  async find(
+    texts: readonly string[],
+    viewer: Viewer,
+    deadlineMs: number,
+  ): Promise<readonly (readonly number[] | null)[]> {
+    const weigh = ({ length }: string) => length * FIND_BYTES;
+    const asked = { texts, kinds: [] };
+    const found = await this.#ask<Value | null>('find', asked, viewer, weigh, deadlineMs);
+    return found.map((json) => json && JSON.parse(json));
   }
 
   /**

@@ -125,6 +125,8 @@ function resultsOf(call: VaultCall): Promise<Results> {
     }
     case 'accept':
       return Promise.resolve(rules.accepted(texts, view!));
+    case 'find':
+      return Promise.resolve(rules.found(texts, view!));
     case 'sizes':
       return detokenizer.sizes(texts as readonly Token[], byMs, view?.space);
   }

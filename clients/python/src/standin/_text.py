@@ -80,7 +80,7 @@ def tokenize_text(
         request["conversation"] = conversation
     answer, data, _ = yield from _send(call, request)
     try:
-        found = [Span(**span) for span in data["spans"]]
+        found = [Span(span["start"], span["end"], span["kind"]) for span in data["spans"]]
         return TokenizedText(data["text"], found, str(data.get("conversation", "")))
     except (KeyError, TypeError):
         raise bad_answer(call.operation, answer) from None

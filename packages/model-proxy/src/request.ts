@@ -1,0 +1,117 @@
+import { ProxyError } from './failures.ts';
+import { type Fields, type Rule, SOURCE } from './routes.ts';
+
+/** Gives the text that the provider may read. */
+export type Replace = (text: string) => string;
+
+interface Walk {
+  readonly replace: Replace;
+  readonly passesFiles: boolean;
+}
+
+/**
+ * A copy of a request in which `replace` made every text.
+ * @throws ProxyError for what has no rule, or is refused
+ */
+export function replaceTexts(body: object, fields: Fields, walk: Walk): Record<string, unknown> {
+  return byRule(body, fields, '', walk) as Record<string, unknown>;
+}
+
+function byRule(value: unknown, rule: Rule, path: string, walk: Walk): unknown {
+  if (value === null) return value;
+  if (Array.isArray(value)) return value.map((one, i) => byRule(one, rule, `${path}[${i}]`, walk));
+  if (typeof rule === 'object')
+    return typeof value === 'object'
+      ? byFields(value, rule, path, walk)
+      : byRule(value, 'text', path, walk);
+  switch (rule) {
+    case 'text':
+      if (typeof value === 'string') return replaceJson(value, walk.replace);
+      throw new ProxyError(
+        400,
+        `${path}: must be text; the proxy cannot check anything else here.`,
+      );
+    case 'arguments':
+      return byRule(value, 'text', path, walk);
+    case 'json':
+      return replaceWithin(value, walk.replace);
+    case 'verbatim':
+      return verbatim(value, path);
+    case 'file':
+      if (walk.passesFiles) return value;
+      throw new ProxyError(
+        400,
+        `${path}: images and files are refused, because nobody looks into them; --images pass lets them through.`,
+      );
+    default:
+      if (value === false) return value;
+      throw new ProxyError(400, `${path}: ${rule}.`);
+  }
+}
+
+function byFields(value: object, fields: Fields, path: string, walk: Walk): unknown {
+  const { type } = value as { type?: unknown };
+  if (fields === SOURCE && type !== 'text' && type !== 'content')
+    return byRule(value, 'file', path, walk);
+  if (type === 'item_reference')
+    throw new ProxyError(400, `${path}: send the item itself, because the proxy checks all texts.`);
+  const made = Object.entries(value).map(([name, one]) => {
+    const at = path === '' ? shown(name) : `${path}.${shown(name)}`;
+    if (!Object.hasOwn(fields, name))
+      throw new ProxyError(
+        400,
+        `${at}: the proxy does not know this field, so it cannot tell what is personal in it; leave it out.`,
+      );
+    return [name, byRule(one, fields[name]!, at, walk)];
+  });
+  return Object.fromEntries(made);
+}
+
+/** A name that a person could have written is not repeated in an error. */
+const shown = (name: string) => (IDENTIFIER.test(name) ? name : '*');
+/** Names of fields. Numbers of cards and accounts do not have this form. */
+const IDENTIFIER = /^[$A-Za-z_-]{1,64}\d{0,4}$/;
+/** Ids, types, names of tools and models, Base64. */
+const VERBATIM = /^@?[\w.:/+=-]*$/;
+
+function verbatim(value: unknown, path: string): unknown {
+  const texts = JSON.stringify(value).match(LITERAL) ?? [];
+  if (texts.every((text) => VERBATIM.test(JSON.parse(text)))) return value;
+  throw new ProxyError(
+    400,
+    `${path}: goes to the provider as it is, so it may have only letters, digits and _ . : / + = -.`,
+  );
+}
+
+const LITERAL = /"[^"\\]*(?:\\.[^"\\]*)*"/g;
+/** Strings, and numbers that are long enough for a telephone number or more. */
+const REPLACED = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|-?\d[\d.eE+-]{6,}/g;
+
+/** The strings and long numbers of a JSON value. Numbers that are replaced become strings. */
+function replaceWithin(value: unknown, replace: Replace): unknown {
+  return JSON.parse(inJson(JSON.stringify(value), replace));
+}
+
+/** Of a text that is JSON, the strings: their escapes would hide what is in them. */
+function replaceJson(text: string, replace: Replace): string {
+  return /^\s*[[{"]/.test(text) && isJson(text) ? inJson(text, replace) : replace(text);
+}
+
+function inJson(json: string, replace: Replace): string {
+  return json.replace(REPLACED, (literal, colon = '') => {
+    const isString = literal.startsWith('"');
+    const text = isString ? JSON.parse(literal.slice(0, literal.length - colon.length)) : literal;
+    if (colon !== '' && IDENTIFIER.test(text)) return literal;
+    const replaced = isString ? replaceJson(text, replace) : replace(text);
+    return replaced === text ? literal : JSON.stringify(replaced) + colon;
+  });
+}
+
+export function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

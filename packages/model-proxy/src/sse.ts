@@ -1,0 +1,49 @@
+import { ProxyError } from './failures.ts';
+
+/** An event of a stream. `data` is a JSON text, or `[DONE]`. */
+export interface ServerEvent {
+  readonly name?: string | undefined;
+  readonly data: string;
+}
+
+/** Reads events as https://html.spec.whatwg.org/multipage/server-sent-events.html says. */
+export async function* readEvents(
+  chunks: AsyncIterable<Uint8Array>,
+  maxBytes: number,
+): AsyncGenerator<ServerEvent, void, undefined> {
+  const decoder = new TextDecoder();
+  let lines: string[] = [];
+  let rest = '';
+  let heldUnits = 0;
+  for await (const chunk of chunks) {
+    const text = rest + decoder.decode(chunk, { stream: true });
+    // A CR at the end may be half of a line end.
+    const parts = text.split(/\r\n|\n|\r(?!$)/);
+    rest = parts.pop()!;
+    for (const line of parts) {
+      if (line !== '') {
+        heldUnits += line.length;
+        lines.push(line);
+        continue;
+      }
+      const event = eventOf(lines);
+      if (event !== undefined) yield event;
+      lines = [];
+      heldUnits = 0;
+    }
+    if (heldUnits + rest.length > maxBytes)
+      throw new ProxyError(502, 'An event of the provider is larger than --max-body-bytes.');
+  }
+}
+
+function eventOf(lines: readonly string[]): ServerEvent | undefined {
+  const fields = lines.map((line) => /^([^:]+)(?:: ?(.*))?$/s.exec(line));
+  const of = (field: string) =>
+    fields.filter((found) => found?.[1] === field).map((found) => found![2] ?? '');
+  const data = of('data');
+  return data.length === 0 ? undefined : { name: of('event').at(-1), data: data.join('\n') };
+}
+
+export function eventText({ name, data }: ServerEvent): string {
+  return `${name === undefined ? '' : `event: ${name}\n`}data: ${data}\n\n`;
+}

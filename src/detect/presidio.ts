@@ -1,0 +1,72 @@
+import { InternalError } from '../errors.ts';
+import { TextOffsets } from './text-offsets.ts';
+
+/** Less is a guess. */
+const LEAST_SCORE = 0.5;
+/** For all texts of a request. */
+export const PRESIDIO_TIMEOUT_MS = 10_000;
+const MAX_ANSWER_BYTES = 16_777_216;
+
+/** Where Presidio's analyzer is, and the language of the texts. */
+export interface PresidioOptions {
+  readonly url: string;
+  /** As the analyzer calls it, such as `en`. */
+  readonly language: string;
+}
+
+/** A stretch of a text, in UTF-16 units. */
+interface Entity {
+  readonly from: number;
+  readonly to: number;
+  readonly entity: string;
+}
+
+/**
+ * Asks the analyzer of Microsoft Presidio for names, places and other entities of a text.
+ * @throws InternalError presidio_unavailable when it is away, slow, or answers anything else
+ */
+export async function analyze(
+  { url, language }: PresidioOptions,
+  text: string,
+  entities: readonly string[],
+  signal = AbortSignal.timeout(PRESIDIO_TIMEOUT_MS),
+): Promise<Entity[]> {
+  try {
+    const answer = await fetch(`${url}/analyze`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept: 'application/json' },
+      body: JSON.stringify({ text, language, entities }),
+      redirect: 'error',
+      signal,
+    });
+    const json = await jsonOf(answer);
+    const offsets = new TextOffsets(text);
+    return json.flatMap((one) => {
+      const { start, end, score, entity_type: entity } = one as Record<string, unknown>;
+      const isRead = isOffset(start) && isOffset(end) && typeof score === 'number';
+      if (!isRead || start >= end || end > offsets.length || !entities.includes(entity as string))
+        throw new Error('an entity is not readable');
+      if (score < LEAST_SCORE) return [];
+      return [{ from: offsets.unitOf(start), to: offsets.unitOf(end), entity: entity as string }];
+    });
+  } catch (cause) {
+    throw new InternalError('presidio_unavailable', { cause });
+  }
+}
+
+function isOffset(json: unknown): json is number {
+  return Number.isSafeInteger(json) && (json as number) >= 0;
+}
+
+async function jsonOf({ status, body }: Response): Promise<unknown[]> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of body ?? []) {
+    chunks.push(chunk);
+    bytes += chunk.length;
+    if (bytes > MAX_ANSWER_BYTES) throw new Error('the answer is too long');
+  }
+  const json = status === 200 ? JSON.parse(Buffer.concat(chunks).toString()) : undefined;
+  if (!Array.isArray(json)) throw new Error(`the answer is no list (${status})`);
+  return json;
+}

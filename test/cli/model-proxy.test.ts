@@ -1,0 +1,64 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { ModelProvider } from '../support/model-provider.ts';
+import { governed } from '../support/policy.ts';
+import { start } from '../support/running.ts';
+import { CLI, environmentOf, runCli } from '../support/service.ts';
+
+const vault = governed(`version: 1
+kinds: { mail: { shape: word } }
+detect: { email: mail }
+rights: { "*": { "*": full } }
+`);
+
+test('the command serves until SIGTERM, and writes a line for each request, without texts', async () => {
+  const provider = await ModelProvider.start();
+  onTestFinished(() => provider.stop());
+  const { place } = vault.service;
+  const keyFile = join(place.folder, 'provider.key');
+  writeFileSync(keyFile, 'key-of-the-provider\n', { mode: 0o600 });
+  const proxy = start(
+    [
+      ...([
+        process.execPath,
+        CLI,
+        'model-proxy',
+        '--port',
+        '0',
+        '--upstream',
+        provider.url,
+      ] as const),
+      ...['--provider-key-file', keyFile],
+    ],
+    { cwd: place.folder, env: environmentOf(place, { STANDIN_URL: vault.service.url }) },
+  );
+  const port = await proxy.wrote(/"port":(\d+)/);
+  const ask = (content: string, apiKey: string) =>
+    fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content }] }),
+    });
+  const mail = 'ann.lee@example.com';
+  const answer: any = await (await ask(`Write to ${mail}`, vault.keys.app!)).json();
+  expect(answer.choices[0].message.content).toBe(`Write to ${mail}`);
+  expect(provider.received()).not.toContain(mail);
+  expect(provider.asked[0]!.headers.authorization).toBe('Bearer key-of-the-provider');
+  expect((await ask(mail, 'key-of-the-provider')).status).toBe(401);
+  await proxy.wrote(/"status":401/);
+  expect(await proxy.stop('SIGTERM')).toBe(0);
+  expect(proxy.output()).toMatch(/"path":"\/v1\/chat\/completions","status":200/);
+  for (const secret of [mail, vault.keys.app!, 'key-of-the-provider'])
+    expect(proxy.output()).not.toContain(secret);
+});
+
+test.each([
+  [[], /There is no API key of the provider: set PROVIDER_API_KEY/],
+  [['--upstream', 'https://api.openai.com/v1'], /without \/v1/],
+  [['--port', 'x'], /It must be a port/],
+])('mistakes have a remedy: %j', async (args, message) => {
+  const { stderr, code } = await runCli(['model-proxy', ...args], vault.service.place);
+  expect(code).not.toBe(0);
+  expect(stderr).toMatch(message);
+});

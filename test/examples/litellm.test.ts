@@ -1,0 +1,352 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { echo, ModelProvider } from '../support/model-provider.ts';
+import { governed } from '../support/policy.ts';
+import { freePort } from '../support/processes.ts';
+import { example } from '../support/recipes.ts';
+import { kinds, NO_LIMITS, ROOT, until } from '../support/service.ts';
+import { StandIn } from '../support/stand-in.ts';
+
+/** The result of test/examples/install.sh. */
+const LITELLM = join(ROOT, 'build/litellm/bin/litellm');
+const isReady = existsSync(join(ROOT, 'build/litellm/ready')) && kinds().includes('server');
+const policy = readFileSync(join(example('litellm'), 'policy.yaml'), 'utf8');
+const MASTER_KEY = 'sk-0123456789abcdef0123456789abcdef';
+const TOKEN = /[a-z]{10}_tok/g;
+const HANGS = () => {};
+
+describe.runIf(isReady)('LiteLLM with Standin as a guardrail', () => {
+  const at = governed(policy, {}, { GUARDRAIL: 'true', ...NO_LIMITS });
+  let model: ModelProvider;
+  let litellm: ChildProcess;
+  let url: string;
+  let output = '';
+  /** Between LiteLLM and Standin; undefined: nothing is there. */
+  let door: (request: IncomingMessage, response: ServerResponse) => unknown;
+  let standin: StandIn;
+  const answers = (status: number) => (_: unknown, response: ServerResponse) =>
+    response.writeHead(status, { 'content-type': 'application/json' }).end('{"error":"x"}');
+  const passes = async (request: IncomingMessage, response: ServerResponse) => {
+    const { 'content-type': type, 'x-api-key': apiKey } = request.headers;
+    const headers = { 'content-type': String(type), 'x-api-key': String(apiKey) };
+    const body = await buffer(request);
+    const { status, text } = await fetch(at.service.url + request.url, {
+      ...{ method: 'POST', headers, body },
+    }).then(async (one) => ({ status: one.status, text: await one.text() }));
+    response.writeHead(status, { 'content-type': 'application/json' }).end(text);
+  };
+
+  beforeAll(async () => {
+    model = await ModelProvider.start();
+    standin = await new StandIn((request, response) => door(request, response)).open();
+    const port = await freePort();
+    url = `http://127.0.0.1:${port}`;
+    litellm = spawn(
+      LITELLM,
+      [
+        '--config',
+        join(example('litellm'), 'config.yaml'),
+        '--host',
+        '127.0.0.1',
+        '--port',
+        String(port),
+      ],
+      {
+        env: {
+          ...process.env,
+          ...{ LITELLM_LOCAL_MODEL_COST_MAP: 'True', LITELLM_MASTER_KEY: MASTER_KEY },
+          ...{ OPENAI_API_BASE: `${model.url}/v1`, OPENAI_API_KEY: 'sk-model' },
+          ...{ ANTHROPIC_API_BASE: model.url, ANTHROPIC_API_KEY: 'sk-model' },
+          ...{ STANDIN_URL: standin.url, STANDIN_API_KEY: at.keys.app! },
+        },
+      },
+    );
+    const read = (bytes: Buffer) => {
+      output += bytes;
+    };
+    litellm.stdout!.on('data', read);
+    litellm.stderr!.on('data', read);
+    const isUp = async () =>
+      (await fetch(`${url}/health/liveliness`).catch(() => undefined))?.ok ?? false;
+    await until(isUp, 'LiteLLM').catch((error) => {
+      throw new Error(output, { cause: error });
+    });
+  });
+  afterAll(() => {
+    litellm?.kill('SIGKILL');
+    model?.stop();
+    standin?.stop();
+  });
+  beforeEach(() => {
+    door = passes;
+    model.reply = echo;
+    model.pieceLength = 5;
+  });
+
+  async function send(path: string, body: object) {
+    const response = await fetch(url + path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${MASTER_KEY}` },
+      body: JSON.stringify(body),
+    });
+    const text = await response.text();
+    const events = text.split('\n').filter((line) => line.startsWith('data: {'));
+    return {
+      status: response.status,
+      text,
+      events: events.map((line) => JSON.parse(line.slice(6))),
+    };
+  }
+  const chat = (content: unknown, more = {}) =>
+    send('/v1/chat/completions', { model: 'gpt', messages: [{ role: 'user', content }], ...more });
+  const messages = (content: unknown, more = {}) =>
+    send('/v1/messages', {
+      model: 'claude',
+      max_tokens: 99,
+      messages: [{ role: 'user', content }],
+      ...more,
+    });
+  const responses = (input: unknown, more = {}) =>
+    send('/v1/responses', { model: 'gpt', input, ...more });
+  /** The texts of the choices of a stream of chat completions. */
+  const streamed = (events: readonly any[]) => {
+    const texts: string[] = [];
+    for (const { index, delta } of events.flatMap(({ choices = [] }) => choices))
+      texts[index] = (texts[index] ?? '') + (delta.content ?? '');
+    return texts;
+  };
+
+  test('1,000 values on every route reach no model, and come back', async () => {
+    const all = values(1_000);
+    model.pieceLength = 400;
+    for (let from = 0; from < all.length; from += 250) {
+      const text = all.slice(from, from + 250).join('; ');
+      expect(JSON.parse((await chat(text)).text).choices[0].message.content).toBe(text);
+      expect(streamed((await chat(text, { stream: true })).events)).toEqual([text]);
+      expect(JSON.parse((await messages(text, { system: text })).text).content[0].text).toBe(text);
+      expect(
+        JSON.parse((await responses(text, { instructions: text })).text).output[0].content[0].text,
+      ).toBe(text);
+      for (const one of [
+        await messages(text, { stream: true }),
+        await responses(text, { stream: true }),
+      ])
+        expect([one.status, holds(one.text, all)]).toEqual([200, []]);
+      expect((await send('/v1/embeddings', { model: 'gpt', input: [text, text] })).status).toBe(
+        200,
+      );
+    }
+    const paths = new Set(model.asked.map(({ path }) => path));
+    expect(paths).toContain('/v1/embeddings');
+    expect(holds(model.received(), all)).toEqual([]);
+  });
+
+  test('system prompts, tools, their calls and results reach no model in clear', async () => {
+    const [mail, other] = values(20).filter((one) => one.includes('@')) as [string, string];
+    const args = JSON.stringify({ to: mail, n: 1 });
+    const schema = { type: 'object', properties: { to: { type: 'string', description: other } } };
+    const tool = { name: 'f', description: `of ${mail}` };
+    await send('/v1/chat/completions', {
+      ...{ model: 'gpt', tools: [{ type: 'function', function: { ...tool, parameters: schema } }] },
+      messages: [
+        { role: 'system', content: `from ${mail}` },
+        { role: 'user', content: [{ type: 'text', text: `to ${other}` }] },
+        {
+          role: 'assistant',
+          content: null,
+          tool_calls: [{ id: 't', type: 'function', function: { name: 'f', arguments: args } }],
+        },
+        { role: 'tool', tool_call_id: 't', content: `sent to ${mail}` },
+      ],
+    });
+    const { body } = model.asked.at(-1)!;
+    expect(JSON.parse(body.messages[2].tool_calls[0].function.arguments)).toEqual({
+      to: expect.stringMatching(TOKEN),
+      n: 1,
+    });
+    await send('/v1/messages', {
+      ...{
+        model: 'claude',
+        max_tokens: 9,
+        system: mail,
+        tools: [{ ...tool, input_schema: schema }],
+      },
+      messages: [
+        { role: 'user', content: `to ${other}` },
+        {
+          role: 'assistant',
+          content: [{ type: 'tool_use', id: 't', name: 'f', input: { to: mail } }],
+        },
+        {
+          role: 'user',
+          content: [{ type: 'tool_result', tool_use_id: 't', content: `sent to ${mail}` }],
+        },
+      ],
+    });
+    expect(model.asked.at(-1)!.path).toBe('/v1/messages');
+    await responses(
+      [
+        { role: 'user', content: [{ type: 'input_text', text: `to ${other}` }] },
+        { type: 'function_call', call_id: 't', name: 'f', arguments: args },
+        { type: 'function_call_output', call_id: 't', output: `sent to ${mail}` },
+      ],
+      { tools: [{ type: 'function', ...tool, parameters: schema }], instructions: mail },
+    );
+    expect(model.asked.at(-1)!.path).toBe('/v1/responses');
+    expect(holds(model.received(), [mail, other])).toEqual([]);
+  });
+
+  test('a token is restored wherever it is cut, in capitals, escaped, and in two choices', async () => {
+    const [value] = values(20).filter((one) => one.includes('@')) as [string];
+    const forms = (token: string) => [
+      token,
+      token.toUpperCase(),
+      token[0]!.toUpperCase() + token.slice(1),
+      token.replace('_', '\\_'),
+    ];
+    model.reply = ({ body }) => {
+      const [token] = body.messages[0].content.match(TOKEN);
+      return forms(token)
+        .slice(0, body.n)
+        .map((one) => ({ text: `é "${one}", {"a":"${one}"} 👩 ${one}` }));
+    };
+    const whole = `é "${value}", {"a":"${value}"} 👩 ${value}`;
+    for (let length = 1; length <= 16; length++) {
+      model.pieceLength = length;
+      const { events, text } = await chat(value, { stream: true, n: 4 });
+      expect(streamed(events), text.slice(-500)).toEqual(Array.from({ length: 4 }, () => whole));
+    }
+    const { text } = await chat(value, { n: 4 });
+    expect(JSON.parse(text).choices.map(({ message }: any) => message.content)).toEqual(
+      Array.from({ length: 4 }, () => whole),
+    );
+  });
+
+  test('a token of another conversation stays a token, in a hundred at once', async () => {
+    const mine = values(100);
+    const [stranger] = (
+      JSON.parse((await at.send('text/tokenize', { text: 'x@example.org' })).text).data
+        .text as string
+    ).match(TOKEN)!;
+    const all = await Promise.all(mine.map((value) => chat(`${value} and ${stranger}`)));
+    expect(all.map(({ text }) => JSON.parse(text).choices[0].message.content)).toEqual(
+      mine.map((value) => `${value} and ${stranger}`),
+    );
+  });
+
+  test('the first restored text leaves before the model has ended', async () => {
+    const [value] = values(20).filter((one) => one.includes('@')) as [string];
+    let goOn = HANGS;
+    const held = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    model.pieceLength = 5;
+    model.beforePiece = (sent) => (sent.length >= 30 ? held : undefined);
+    const response = await fetch(`${url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${MASTER_KEY}` },
+      body: JSON.stringify({
+        model: 'gpt',
+        stream: true,
+        messages: [{ role: 'user', content: `To ${value} and so on, at length` }],
+      }),
+    });
+    let text = '';
+    for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
+      text += chunk;
+      const events = text
+        .split('\n')
+        .filter((line) => /^data: \{.*\}$/.test(line))
+        .map((line) => JSON.parse(line.slice(6)));
+      if (streamed(events)[0]?.includes(value)) goOn();
+    }
+    model.beforePiece = HANGS;
+    expect(text).toContain('[DONE]');
+  });
+
+  test('tool calls of an answer keep their tokens: LiteLLM takes nothing back', async () => {
+    model.reply = ({ body }) => [
+      { calls: [{ name: 'f', arguments: JSON.stringify({ to: body.messages[0].content }) }] },
+    ];
+    const { text } = await chat(values(1)[0]!);
+    expect(JSON.parse(text).choices[0].message.tool_calls[0].function.arguments).toMatch(TOKEN);
+  });
+
+  test.each([
+    ['stopped', (request: IncomingMessage) => request.socket.destroy()],
+    ...[401, 403, 429, 500, 503].map((status) => [String(status), answers(status)] as const),
+    ['slow', HANGS],
+  ] as const)(
+    'Standin %s: no model is asked, and the caller gets an error',
+    async (name, answer) => {
+      door = answer;
+      const before = model.asked.length;
+      const [value] = values(1) as [string];
+      for (const stream of [false, true]) {
+        const { status, text } = await chat(value, { stream });
+        expect([status >= 400, text.includes('Generic Guardrail API failed')], text).toEqual([
+          true,
+          true,
+        ]);
+        if (/\d/.test(name)) expect(text).toContain(name);
+      }
+      expect(model.asked.length).toBe(before);
+    },
+  );
+
+  test('images are refused', async () => {
+    const before = model.asked.length;
+    const image = { type: 'image_url', image_url: { url: 'https://example.com/a.png' } };
+    const { status, text } = await chat([{ type: 'text', text: 'What is it?' }, image]);
+    expect([status, text.includes('images and files')], text).toEqual([400, true]);
+    expect(model.asked.length).toBe(before);
+  });
+
+  test('Standin that fails in the middle of an answer ends it with an error', async () => {
+    const [value] = values(1) as [string];
+    let count = 0;
+    door = (request, response) =>
+      ++count > 8 ? answers(500)(request, response) : passes(request, response);
+    const { text, events } = await chat(`${value} ${'and so on '.repeat(20)}`, { stream: true });
+    expect(text).toContain('Generic Guardrail API failed');
+    expect(streamed(events).join('')).not.toMatch(TOKEN);
+  });
+});
+
+/** Values that patterns prove, each another one. */
+function values(count: number): string[] {
+  return Array.from({ length: count }, (_, i) => {
+    const n = String(i).padStart(4, '0');
+    const forms = [
+      () => `ann.lee${n}@mail${i % 7}.example.com`,
+      () => `41111111${n}${luhn(`41111111${n}000`)}`,
+      () => iban(`37040044${n}000000`),
+      () => `10.${i % 200}.${Math.floor(i / 200)}.7`,
+    ];
+    return forms[i % 4]!();
+  });
+}
+
+/** The last three zeros and the check digit of a card number. */
+function luhn(digits: string): string {
+  let sum = 0;
+  for (const [i, digit] of [...digits].reverse().entries()) {
+    const doubled = Number(digit) * (i % 2 === 0 ? 2 : 1);
+    sum += doubled > 9 ? doubled - 9 : doubled;
+  }
+  return `000${(10 - (sum % 10)) % 10}`;
+}
+
+function iban(account: string): string {
+  const check = 98n - (BigInt(`${account}131400`) % 97n);
+  return `DE${String(check).padStart(2, '0')}${account}`;
+}
+
+/** Those of these values that a text has. */
+function holds(text: string, all: readonly string[]): string[] {
+  return all.filter((value) => text.includes(value));
+}

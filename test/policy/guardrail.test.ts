@@ -1,0 +1,353 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { MemoryCalls } from '../../src/public/guardrail/calls.ts';
+import { governed } from '../support/policy.ts';
+import { RedisServer, redisServer } from '../support/redis.ts';
+import { logged } from '../support/served.ts';
+import { startService, until } from '../support/service.ts';
+
+const POLICY = `
+version: 1
+kinds:
+  mail: { shape: word }
+  card: { shape: word, length: 12 }
+detect: { email: mail, card: card }
+`;
+const at = governed(
+  POLICY,
+  {
+    other: [],
+    writer: ['--can', 'tokenize'],
+    reader: ['--can', 'detokenize'],
+    slow: ['--rate-limit', '0.001'],
+  },
+  ({ folder }) => ({
+    ...{ GUARDRAIL: 'true', VALUES_LIMIT: '200', UNKNOWN_TOKEN_LIMIT: '0.01' },
+    ...{ AUDIT_LOG: join(folder, 'audit.log'), AUDIT_REQUIRED: 'true' },
+  }),
+);
+const PATH = '/beta/litellm_basic_guardrail_api';
+const MAIL = 'ann.lee@example.com';
+const CARD = '4111 1111 1111 1111';
+const TOKEN = /[a-z]{10,12}_tok/;
+
+async function post(
+  body: unknown,
+  headers: Record<string, string> = { 'x-api-key': at.keys.app! },
+  { url }: { readonly url: string } = at.service,
+) {
+  const response = await fetch(url + PATH, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  });
+  return { status: response.status, body: (await response.json()) as any };
+}
+
+const as = (who: string): Record<string, string> => ({ 'x-api-key': at.keys[who]! });
+let calls = 0;
+const newCall = () => `0b1e8f0c-${++calls}`;
+
+async function asked(
+  texts: readonly string[],
+  more = {},
+  headers = as('app'),
+  service = at.service,
+) {
+  return post({ input_type: 'request', request_data: {}, texts, ...more }, headers, service);
+}
+
+async function answered(
+  texts: readonly string[],
+  more = {},
+  headers = as('app'),
+  service = at.service,
+) {
+  return post({ input_type: 'response', request_data: {}, texts, ...more }, headers, service);
+}
+
+test('texts go as tokens and come back as values, each in its place', async () => {
+  const call = { litellm_call_id: newCall() };
+  const texts = [`Write to ${MAIL}`, 'nothing', '', `${MAIL}, ${CARD}`, 'é👩 \n"'];
+  const { status, body } = await asked(texts, call);
+  expect([status, body.action]).toEqual([200, 'GUARDRAIL_INTERVENED']);
+  expect(Object.keys(body)).toEqual(['action', 'texts']);
+  expect(JSON.stringify(body)).not.toMatch(/example|4111/);
+  expect([body.texts.length, body.texts[1], body.texts[2], body.texts[4]]).toEqual([
+    5,
+    ...texts.filter((_, i) => [1, 2, 4].includes(i)),
+  ]);
+  const back = await answered(body.texts, call);
+  expect(back.body).toEqual({
+    action: 'GUARDRAIL_INTERVENED',
+    texts,
+    stream_holdback_chars: expect.any(Array),
+  });
+  expect((await asked(['nothing'], call)).body).toEqual({ action: 'NONE', texts: ['nothing'] });
+});
+
+test('a response restores only what the request of the same call, client and key had', async () => {
+  const [mine, yours] = [{ litellm_call_id: newCall() }, { litellm_call_id: newCall() }];
+  const of = (hash: string) => ({ ...mine, request_data: { user_api_key_hash: hash } });
+  const { texts } = (await asked([MAIL], mine)).body;
+  await asked(['bob@example.org'], yours);
+  await asked(['carl@example.org'], mine, as('other'));
+  await asked(['dora@example.org'], of('dora'));
+  const stays = { action: 'NONE', texts };
+  for (const more of [yours, {}, { litellm_call_id: newCall() }, of('dora')])
+    expect((await answered(texts, more)).body).toMatchObject(stays);
+  expect((await answered(texts, mine, as('other'))).body).toMatchObject(stays);
+  expect((await answered(texts, mine)).body.texts).toEqual([MAIL]);
+  // Whoever uses the id again has only what is new.
+  await asked(['bob@example.org'], mine);
+  expect((await answered(texts, mine)).body).toMatchObject(stays);
+});
+
+test('a hundred calls at once do not mix', async () => {
+  const all = Array.from({ length: 100 }, (_, i) => ({ id: newCall(), mail: `p${i}@example.com` }));
+  const sent = await Promise.all(all.map(({ id, mail }) => asked([mail], { litellm_call_id: id })));
+  const everything = sent.map(({ body }) => body.texts[0]).join(' ');
+  await Promise.all(
+    all.map(async ({ id, mail }, i) => {
+      const { texts } = (await answered([everything], { litellm_call_id: id })).body;
+      expect(texts).toEqual([everything.replace(sent[i]!.body.texts[0], mail)]);
+    }),
+  );
+});
+
+test('each prefix of an answer is restored as far as it is whole, and says what it holds back', async () => {
+  const call = { litellm_call_id: newCall() };
+  const { texts } = (await asked([MAIL], call)).body;
+  const token: string = texts[0];
+  for (const written of [
+    token,
+    token[0]!.toUpperCase() + token.slice(1),
+    token.toUpperCase(),
+    token.replace('_', '\\_'),
+  ]) {
+    const whole = `é👩 to ${written}, "${written}". 👩`;
+    const points = [...whole];
+    const prefixes = points.map((_, i) => points.slice(0, i + 1).join(''));
+    const { body } = await answered(prefixes, call);
+    let sent = '';
+    for (const [i, text] of body.texts.entries()) {
+      const safe = [...text].slice(0, [...text].length - body.stream_holdback_chars[i]).join('');
+      expect(safe.startsWith(sent) || sent.startsWith(safe), `${sent} | ${safe}`).toBe(true);
+      if (safe.length > sent.length) sent = safe;
+      expect(text.startsWith(sent)).toBe(true);
+      expect(body.stream_holdback_chars[i]).toBeLessThanOrEqual(written.length);
+    }
+    expect(body.texts.at(-1)).toBe(`é👩 to ${MAIL}, "${MAIL}". 👩`);
+  }
+});
+
+const messages = (args: string, content: unknown = 'Hi') => ({
+  structured_messages: [
+    { role: 'user', content, name: 'ann' },
+    {
+      role: 'assistant',
+      content: null,
+      tool_calls: [{ id: 't', type: 'function', function: { name: 'find', arguments: args } }],
+    },
+  ],
+});
+
+test('arguments of tools go as tokens, where a JSON text stays one', async () => {
+  const args = `{"to":"\\u0061nn.lee\\u0040example.com\\n","n": 4111111111111111, "x":[1.50,"${MAIL}"],"${'k'}":12345678901234567890}`;
+  const { body } = await asked(['Hi'], messages(args));
+  const [
+    user,
+    {
+      tool_calls: [{ function: its }],
+    },
+  ] = body.structured_messages;
+  expect(user).toEqual({ role: 'user', content: 'Hi', name: 'ann' });
+  expect(its.arguments).toMatch(
+    new RegExp(
+      `^{"to":"${TOKEN.source}\\\\n","n": "${TOKEN.source}", "x":\\[1.50,"${TOKEN.source}"\\],"k":12345678901234567890}$`,
+    ),
+  );
+  const broken = await asked(['Hi'], messages(`{"to": "${MAIL}`));
+  expect(JSON.stringify(broken.body)).not.toContain(MAIL);
+  // The texts say it all.
+  expect((await asked([MAIL], messages('{}', MAIL))).body.structured_messages).toBe(undefined);
+  const name = { structured_messages: [{ role: 'user', content: 'Hi', name: MAIL }] };
+  expect((await asked(['Hi'], name)).body.structured_messages[0].name).toMatch(TOKEN);
+});
+
+test('definitions of tools go as tokens, but their names', async () => {
+  const parameters = {
+    type: 'object',
+    properties: { name: { type: 'string', description: MAIL, enum: [MAIL] } },
+    required: ['name'],
+  };
+  const tools = [
+    { type: 'function', function: { name: 'find', description: `of ${MAIL}`, parameters } },
+  ];
+  const { body } = await asked([], { tools });
+  const { function: its } = body.tools[0];
+  expect(JSON.stringify(its).match(new RegExp(TOKEN, 'g'))).toHaveLength(3);
+  expect([its.name, its.parameters.required]).toEqual(['find', ['name']]);
+  expect((await asked(['a'], { tools: [] })).body.tools).toBe(undefined);
+});
+
+test.each([
+  ['an image', { images: ['https://example.com/a.png'] }],
+  [
+    'an image in a message',
+    messages('{}', [{ type: 'image_url', image_url: { url: 'https://example.com/a.png' } }]),
+  ],
+  ['a file', messages('{}', [{ type: 'file', file: { file_id: 'f' } }])],
+  [
+    'arguments that cannot be carried back',
+    { tool_calls: [{ function: { name: 'f', arguments: `{"a":"${MAIL}"}` } }] },
+  ],
+])('%s is refused', async (_, more) => {
+  const { status, body } = await asked(['Hi'], more);
+  expect([status, body]).toEqual([200, { action: 'BLOCKED', blocked_reason: expect.any(String) }]);
+});
+
+test.each([
+  ['no type', {}, 400],
+  ['another type', { input_type: 'other' }, 400],
+  ['texts of another type', { input_type: 'request', texts: [1] }, 400],
+  ['an unpaired surrogate', '{"input_type":"request","texts":["\\ud800"]}', 400],
+  ['a call id of another type', { input_type: 'request', texts: [], litellm_call_id: 5 }, 400],
+  [
+    'a call id that is too long',
+    { input_type: 'request', texts: [], litellm_call_id: 'x'.repeat(257) },
+    400,
+  ],
+  [
+    'too many values',
+    { input_type: 'request', texts: Array.from({ length: 201 }, (_, i) => `a${i}@example.com`) },
+    400,
+  ],
+  [
+    'deep messages',
+    `{"input_type":"request","structured_messages":${'['.repeat(99)}${']'.repeat(99)}}`,
+    400,
+  ],
+  ['no JSON', '{', 400],
+  ['a body that is too large', { input_type: 'request', texts: ['x'.repeat(1_100_000)] }, 413],
+])('%s is no 2xx', async (_, body, status) => {
+  expect((await post(body)).status).toBe(status);
+});
+
+test('API key, rights and limits hold as for texts', async () => {
+  expect((await asked(['x'], {}, {})).status).toBe(401);
+  expect((await asked(['x'], {}, { 'x-api-key': 'stk_wrong' })).status).toBe(401);
+  const { app, other } = at.keys;
+  expect((await asked(['x'], {}, { authorization: `Bearer ${app}` })).status).toBe(200);
+  expect((await asked(['x'], {}, { ...as('app'), authorization: `Bearer ${app}` })).status).toBe(
+    200,
+  );
+  expect((await asked(['x'], {}, { ...as('app'), authorization: `Bearer ${other}` })).status).toBe(
+    401,
+  );
+  expect((await asked(['x'], {}, as('reader'))).status).toBe(403);
+  expect((await answered(['x'], {}, as('writer'))).status).toBe(403);
+  expect((await answered(['x'], {}, as('reader'))).status).toBe(200);
+  expect((await asked(['x'], {}, as('slow'))).status).toBe(200);
+  expect((await asked(['x'], {}, as('slow'))).status).toBe(429);
+  // No other route takes this header.
+  const { status } = await fetch(`${at.service.url}/api/v1/policy`, { headers: as('app') });
+  expect(status).toBe(401);
+});
+
+test('tokens of nobody cost no guesses', async () => {
+  for (let i = 0; i < 20; i++)
+    expect((await answered([`abcdefghi${String.fromCharCode(97 + i)}_tok`])).status).toBe(200);
+});
+
+test('audit log and log have the id of the call, unless it could be a secret', async () => {
+  const id = newCall();
+  await asked([MAIL], { litellm_call_id: id });
+  await answered(['x'], { litellm_call_id: id });
+  await asked([MAIL], { litellm_call_id: at.keys.app });
+  const text = readFileSync(join(at.service.place.folder, 'audit.log'), 'utf8');
+  const lines = text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  const its = lines.filter((line) => line.litellm_call_id === id);
+  expect(its.map(({ event, outcome, values }) => [event, outcome, values])).toEqual([
+    ['tokenize', 'success', 1],
+    ['detokenize', 'success', 0],
+  ]);
+  expect(text + at.service.output()).not.toContain(at.keys.app);
+  await until(async () => logged(at.service, id).length === 2, 'both lines of the log');
+});
+
+test('an answer of an unknown call is said once a second', async () => {
+  await Promise.all(Array.from({ length: 5 }, () => answered(['x'], { litellm_call_id: 'gone' })));
+  await until(async () => logged(at.service, 'whose calls are unknown').length > 0, 'a line');
+});
+
+test('without the setting, there is no such path', async () => {
+  const service = await startService(at.service.place);
+  try {
+    expect((await asked(['x'], {}, as('app'), service as never)).status).toBe(404);
+  } finally {
+    await service.stop();
+  }
+});
+
+test('GUARDRAIL_IMAGES=pass lets images through, as they are', async () => {
+  const env = { GUARDRAIL: 'true', GUARDRAIL_IMAGES: 'pass' };
+  const service = await startService(at.service.place, env);
+  try {
+    const image = { type: 'image_url', image_url: { url: `https://example.com/?${MAIL}` } };
+    const { body } = await asked(
+      ['Hi'],
+      { images: ['x'], ...messages(`["${MAIL}"]`, [image]) },
+      as('app'),
+      service as never,
+    );
+    expect(body.structured_messages[0].content).toEqual([image]);
+    expect(body.structured_messages[1].tool_calls[0].function.arguments).toMatch(TOKEN);
+  } finally {
+    await service.stop();
+  }
+});
+
+test('the memory of a node keeps as many calls as it may, for an hour', () => {
+  let nowMs = 0;
+  const kept = new MemoryCalls(1_000, () => nowMs);
+  for (let i = 0; i < 10; i++) kept.put(`${i}`, 'x'.repeat(100));
+  expect([6, 7, 9].map((i) => kept.get(`${i}`)?.length)).toEqual([undefined, 100, 100]);
+  kept.put('9', 'new');
+  expect([kept.get('7')?.length, kept.get('9')]).toEqual([100, 'new']);
+  nowMs = 3_600_000;
+  expect(kept.get('9')).toBe(undefined);
+});
+
+test.skipIf(redisServer === undefined)(
+  'nodes share calls in Redis, and refuse without it',
+  async () => {
+    const redis = await RedisServer.start();
+    const env = { GUARDRAIL: 'true', REDIS_URL: redis.url };
+    const [one, two] = await Promise.all([
+      startService(at.service.place, env),
+      startService(at.service.place, env),
+    ]);
+    try {
+      const call = { litellm_call_id: newCall() };
+      const { texts } = (await asked([MAIL], call, as('app'), one as never)).body;
+      expect((await answered(texts, call, as('app'), two as never)).body.texts).toEqual([MAIL]);
+      expect(await redis.command('KEYS *')).not.toContain(call.litellm_call_id);
+      redis.freeze();
+      expect((await asked([MAIL], call, as('app'), one as never)).status).toBe(503);
+      expect((await answered(texts, call, as('app'), two as never)).status).toBe(503);
+      redis.thaw();
+      await until(
+        async () => (await answered(texts, call, as('app'), two as never)).status === 200,
+        'Redis',
+      );
+    } finally {
+      await Promise.all([one.stop(), two.stop()]);
+      await redis.stop();
+    }
+  },
+);

@@ -1,0 +1,134 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { DETECTORS } from '../../src/detect/detectors.ts';
+import {
+  chosen,
+  type Found,
+  finderOf,
+  foundOf,
+  inWhole,
+  windowsOf,
+} from '../../src/detect/found.ts';
+import { patternProblem } from '../../src/detect/pattern.ts';
+import { Words } from '../../src/detect/words.ts';
+
+const settings = (country: string | null, ...more: string[]) =>
+  [...DETECTORS, ...more].map((detector) => ({ detector, kind: detector, country }));
+
+function found(text: string, country: string | null = 'DE', ...more: string[]): Found[] {
+  const all = settings(country, ...more);
+  const find = finderOf(all);
+  const parts = windowsOf(text).flatMap((one) => inWhole(one, foundOf(find(one.text), all)));
+  return chosen(text, parts, []);
+}
+
+const shown = (text: string, ...more: [country?: string | null, ...string[]]) =>
+  found(text, ...more).map(({ from, to, kind }) => `${kind} ${text.slice(from, to)}`);
+
+/** Values between ⟦ and ⟧, each of the kind before the text. */
+const LABELLED: readonly (readonly [kind: string, text: string, country?: string | null])[] = [
+  ['email', '<⟦Ann.Lee+x@mail.example.co.uk⟧>, mailto:⟦jörg@müller.de⟧. "⟦o\'neil_1@x-y.io⟧"!'],
+  ['email', "Write to '⟦a@b.de⟧'; not a@b, @b.de, a@.de or a@@b."],
+  ['card', 'Card ⟦4111 1111 1111 1111⟧ 12/27, ⟦5500-0000-0000-0004⟧, ⟦378282246310005⟧.'],
+  ['card', 'No card: 4111 1111 1111 1112, 41111111111111111111, x4111111111111111.'],
+  ['iban', '⟦DE89 3704 0044 0532 0130 00⟧ and ⟦gb82west12345698765432⟧, ⟦NO93 8601 1117 947⟧'],
+  ['iban', 'de12 ⟦MT84 MALT 0110 0001 2345 MTLC AST0 01S⟧; ⟦DE89 370 400 44 0532013000⟧'],
+  ['iban', 'None: DE88 3704 0044 0532 0130 00, AB12 is the code of the house', null],
+  ['phone', 'unter ⟦030 1234567⟧, (⟦+49 170 1234567⟧), ⟦0049-30-1234567⟧, ⟦+1 (650) 253-0000⟧'],
+  ['phone', '12 ⟦030 1234567⟧ or ⟦+49 (0)170 1234567⟧ on 12.05.2024 and 2024-05-12, no 20240512'],
+  ['phone', 'Call ⟦(650) 253-0000⟧ or ⟦650-253-0000⟧ before 12/05/2024.', 'US'],
+  ['phone', 'Without a country: ⟦+33 1 70 18 99 00⟧, not 030 1234567.', null],
+  ['url', 'See ⟦postgres://bob:p@ss@db.intern:5432/x?y=1⟧, not https://example.com/a@b'],
+  ['ip', 'From ⟦10.0.0.1⟧, ⟦2001:db8::1⟧ and ⟦::ffff:10.0.0.1⟧. Not 12:30:45, 1.2.3 or 999.1.1.1'],
+];
+
+test.each(LABELLED)('%s in %s', (kind, labelled, country = 'DE') => {
+  const text = labelled!.replace(/[⟦⟧]/g, '');
+  const values = [...labelled!.matchAll(/⟦(.*?)⟧/g)].map(([, value]) => `${kind} ${value}`);
+  expect(shown(text, country)).toEqual(values);
+});
+
+test('own patterns find in linear syntax, and each mistake has its remedy', () => {
+  expect(shown('S-123456, s-1, XS-9999999', null, '/\\bS-[0-9]{6}\\b/')).toEqual([
+    '/\\bS-[0-9]{6}\\b/ S-123456',
+  ]);
+  expect(patternProblem('/S-[0-9]{6}/')).toBeUndefined();
+  expect(patternProblem('/S-[0-9]{6}')).toContain('must end with a slash');
+  expect(patternProblem('/(/')).toContain('is not RE2 syntax: missing closing )');
+  expect(patternProblem('/(?=a)b/')).toContain('is not RE2 syntax');
+  expect(patternProblem('/a*/')).toContain('matches the empty text');
+  expect(patternProblem('/[a-z]{200}/')).toContain('is too large');
+  expect(patternProblem(`/${'a'.repeat(200)}/`)).toContain('has more than 200 characters');
+});
+
+test('a pattern that begins again and again is stopped', () => {
+  const [own] = settings(null, '/a[^x]*x|a/').slice(-1);
+  expect(() => finderOf([own!])('a'.repeat(12_000))).toThrow();
+});
+
+test('a value is found wherever it stands, also where parts of a long text meet', () => {
+  const values = ['ann.lee@example.com', '4111 1111 1111 1111', '+49 170 1234567'];
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 7_000, max: 17_000 }),
+      fc.constantFrom(...values),
+      (at, value) => {
+        const text = `${'Das ist 1 Wort. '.repeat(1_200).slice(0, at)} ${value} ${'und. '.repeat(900)}`;
+        expect(shown(text).map((one) => one.replace(/^\w+ /, ''))).toEqual([value]);
+      },
+    ),
+  );
+});
+
+test('of what overlaps, the longest gives the kind, and no part stays in clear', () => {
+  const text = 'https://bob:pw@ann.example.com/?m=ann@example.com rest';
+  expect(shown(text)).toEqual(['url https://bob:pw@ann.example.com/?m=ann@example.com']);
+  const found = (from: number, to: number, kind: string, finder: Found['finder']) => ({
+    ...{ from, to, kind, finder },
+  });
+  const all = [found(0, 5, 'a', 'presidio'), found(3, 12, 'b', 'phone'), found(11, 13, 'c', 'url')];
+  expect(chosen('x'.repeat(20), all, [])).toEqual([found(0, 13, 'b', 'phone')]);
+  const same = [found(0, 5, 'a', 'phone'), found(0, 5, 'b', 'card')];
+  expect(chosen('x'.repeat(20), same, [])).toEqual([found(0, 5, 'b', 'card')]);
+});
+
+test('what is taken is no part of a stretch, and the rest of it stays none in clear', () => {
+  const text = 'a@b.de https://bob:pw@x.de/abcdefghij_tok?q=1.';
+  const from = text.indexOf('abcdefghij');
+  const taken = [{ from, to: from + 14 }];
+  const all = settings(null);
+  const parts = chosen(text, foundOf(finderOf(all)(text), all), taken);
+  expect(parts.map((one) => text.slice(one.from, one.to))).toEqual([
+    'a@b.de',
+    'https://bob:pw@x.de',
+    'q=1',
+  ]);
+});
+
+test('a long value is several, none of which a kind refuses', () => {
+  const text = `ftp://a:b@${'x/😀'.repeat(300)}`;
+  const parts = found(text);
+  expect(parts.length).toBeGreaterThan(3);
+  expect(parts.map(({ from, to }) => text.slice(from, to)).join('')).toBe(text);
+  for (const { from, to } of parts) {
+    expect(to - from).toBeLessThanOrEqual(256);
+    expect(text.slice(from, to).isWellFormed()).toBe(true);
+  }
+});
+
+test('listed words: whole, in any case, the longest first, also in scripts without spaces', () => {
+  const words = new Words<number>();
+  const listed = ['Maria', 'Maria Weber', "O'Neil-Smith", '玛丽亚', 'Jörg'];
+  for (const [i, word] of listed.entries()) expect(words.add(word, i)).toBe(true);
+  expect(words.add('...', 0)).toBe(false);
+  expect(words.add('a '.repeat(21), 0)).toBe(false);
+  const text = "MARIA\nWEBER's, Mariana, maria; o'neil-smith 我叫玛丽亚的 Jo\u0308rg";
+  const found = words.find(text).map(({ from, to, meaning }) => [text.slice(from, to), meaning]);
+  expect(found).toEqual([
+    ['MARIA\nWEBER', 1],
+    ['maria', 0],
+    ["o'neil-smith", 2],
+    ['玛丽亚', 3],
+    ['Jo\u0308rg', 4],
+  ]);
+});
