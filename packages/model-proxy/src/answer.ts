@@ -47,17 +47,22 @@ const chat: Stream = {
   isLast: ({ choices = [] }) => choices.some((one) => Boolean(one.finish_reason)),
 };
 
-/** All strings of a delta of chat completions, those of tools by their index. */
+/** Fields of a delta that are complete in each of them, or signed. All others may go on in the next. */
+const COMPLETE = /^(role|id|type|name|format|status|signature|thinking|data|encrypted_content)$/;
+
+/** All texts of a delta of chat completions that go on in the next, those of lists by their index. */
 function piecesIn(owner: Json, path: string): Piece[] {
   return Object.entries(owner).flatMap(([field, value]) => {
-    if (Array.isArray(value))
-      return value.flatMap((one, i) => piecesIn(one, `${path}${field}/${one.index ?? i}/`));
-    if (typeof value === 'object' && value !== null)
-      return piecesIn(value as Json, `${path}${field}/`);
-    const isText = typeof value === 'string' && !['role', 'id', 'type', 'name'].includes(field);
+    if (isObject(value)) {
+      const name = Array.isArray(owner) ? (value.index ?? field) : field;
+      return piecesIn(value, `${path}${name}/`);
+    }
+    const isText = typeof value === 'string' && !Array.isArray(owner) && !COMPLETE.test(field);
     return isText ? [{ key: path + field, owner, field }] : [];
   });
 }
+
+const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null;
 
 const keyOf = (event: Event) => {
   const { type = '', output_index, item_id, content_index, summary_index } = event;
@@ -94,10 +99,20 @@ const STREAMS: Readonly<Record<string, Stream>> = {
 
 /** Names of fields whose text is JSON. */
 const JSON_FIELD = /arguments|partial_json/;
-/** Its signature is over the text as the model wrote it, so the next request must have the same. */
-const SIGNED = 'thinking';
+/** Fields and types whose text is prose, even where the request asked for JSON. */
+const PROSE = /reasoning|refusal|summary/;
+/** The next request must have the text as the model wrote it: a signature is over it. */
+const SIGNED = /^(thinking|signature|encrypted_content)$/;
+/** An object, a list, a string. */
+const BEGINS_JSON = /^\s*[{["]/;
 /** Texts of one answer at a time. */
 const MAX_TEXTS = 1_000;
+
+/** Leaves out what a second event would repeat: what is signed, and lists of texts. */
+function once(name: string, value: unknown): unknown {
+  const isTexts = Array.isArray(value) && value.some((one) => typeof one === 'string');
+  return isTexts || SIGNED.test(name) ? undefined : value;
+}
 
 interface Format {
   readonly type?: string;
@@ -127,22 +142,26 @@ export class Answer {
   /** A copy with every token in a text restored. */
   async whole(value: unknown, field = '', isJsonText = this.#isJson): Promise<unknown> {
     if (typeof value === 'string') {
-      const isEscaped = (JSON_FIELD.test(field) || isJsonText) && isJson(value);
+      if (SIGNED.test(field)) return value;
+      // Arguments that the model did not end are no JSON yet; callers may still end them.
+      const isEscaped = JSON_FIELD.test(field) || (isJsonText && BEGINS_JSON.test(value));
       const restorer = new Restorer(this.#tokens, this.#restore, isEscaped);
-      return field === SIGNED ? value : (await restorer.feed(value)) + restorer.end();
+      return (await restorer.feed(value)) + restorer.end();
     }
-    if (typeof value !== 'object' || value === null) return value;
+    if (!isObject(value)) return value;
+    const isJson = isJsonText && !PROSE.test(`${field} ${value.type}`);
     if (Array.isArray(value)) {
       const made = [];
-      for (const one of value) made.push(await this.whole(one, field, isJsonText));
+      for (const one of value) made.push(await this.whole(one, field, isJson));
       return made;
     }
-    const made: Json = {};
+    const made: [string, unknown][] = [];
     for (const [name, one] of Object.entries(value)) {
-      const key = await this.whole(name, '', false);
-      made[key as string] = await this.whole(one, name, isJsonText);
+      const key = (await this.whole(name, '', false)) as string;
+      made.push([key, await this.whole(one, name, isJson && !PROSE.test(name))]);
     }
-    return made;
+    // A name such as __proto__ stays one.
+    return Object.fromEntries(made);
   }
 
   /**
@@ -179,10 +198,10 @@ export class Answer {
         yield textOf(last.name, { ...last.event, ...numberOf(event) });
         added++;
       }
-      const template = structuredClone(event);
+      const template: Event = JSON.parse(data, once);
       const restored: string[] = [];
       for (const { key, owner, field } of pieces) {
-        const isEscaped = JSON_FIELD.test(key) || this.#isJson;
+        const isEscaped = JSON_FIELD.test(key) || (this.#isJson && !PROSE.test(key));
         const restorer =
           open.get(key)?.restorer ?? new Restorer(this.#tokens, this.#restore, isEscaped);
         const text = await restorer.feed(owner[field] as string);

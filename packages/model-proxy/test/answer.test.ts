@@ -1,97 +1,82 @@
 import { expect, test } from 'vitest';
 import { Answer } from '../src/answer.ts';
-import { Restorer, Tokens } from '../src/restorer.ts';
-import { readEvents } from '../src/sse.ts';
+import { Tokens } from '../src/restorer.ts';
+import type { ServerEvent } from '../src/sse.ts';
 
-const TOKENS = new Tokens(['abcdefghij_tok', 'bcdefghijk_tok']);
-const restore = async (token: string) => (token.startsWith('a') ? 'Ann "A" Lee' : 'Bo');
+const TOKEN = 'dmqzkwvhrt_tok';
+const VALUE = 'Ann "Nan" Lee';
+const CHAT = '/v1/chat/completions';
+const JSON_FORMAT = { response_format: { type: 'json_object' } };
 
-async function restored(isJson: boolean, ...pieces: string[]): Promise<string[]> {
-  const restorer = new Restorer(TOKENS, restore, isJson);
-  const made = [];
-  for (const piece of pieces) made.push(await restorer.feed(piece));
-  return [...made, restorer.end()];
-}
+const answer = (body = {}) => new Answer(new Tokens([TOKEN]), async () => VALUE, body);
 
-test.each([
-  ['whole', ['to abcdefghij_tok!'], ['to Ann "A" Lee!', '']],
-  ['cut', ['to abc', 'defghij_', 'tok.'], ['to ', '', 'Ann "A" Lee.', '']],
-  ['at the end, at once', ['to abcdefghij_tok', ' x'], ['to Ann "A" Lee', ' x', '']],
-  ['in Markdown, cut', ['ABCDEFGHIJ', '\\', '_TOK'], ['', '', 'Ann "A" Lee', '']],
-  ['two, the second begins in the first', ['abcdefghijk_tok'], ['aBo', '']],
-  ['never complete', ['so abcdefghij', '_to'], ['so ', '', 'abcdefghij_to']],
-  ['another', ['so abcdefghix', '_tok'], ['so abcdefghix', '_tok', '']],
-])('a token in a text: %s', async (_name, pieces, expected) => {
-  expect(await restored(false, ...pieces)).toEqual(expected);
-});
-
-test('in JSON, a value has its escapes, and an escape before a token is none of its letters', async () => {
-  const json = JSON.stringify({ a: 'to\nabcdefghij_tok', b: 'abcdefghij\\_tok' });
-  for (let cut = 0; cut <= json.length; cut++) {
-    const made = (await restored(true, json.slice(0, cut), json.slice(cut))).join('');
-    expect(JSON.parse(made)).toEqual({ a: 'to\nAnn "A" Lee', b: 'Ann "A" Lee' });
+async function streamed(path: string, data: readonly object[], body = {}): Promise<any[]> {
+  async function* events(): AsyncGenerator<ServerEvent> {
+    for (const one of data) yield { data: JSON.stringify(one) };
   }
-});
-
-async function* bytesOf(text: string, length: number) {
-  const bytes = Buffer.from(text);
-  for (let at = 0; at < bytes.length; at += length) yield bytes.subarray(at, at + length);
-}
-
-async function eventsOf(path: string, text: string, length: number): Promise<string[]> {
-  const answer = new Answer(TOKENS, restore, {});
   const made = [];
-  for await (const one of answer.stream(path, readEvents(bytesOf(text, length), 10_000)))
-    made.push(one);
+  for await (const text of answer(body).stream(path, events()))
+    made.push(JSON.parse(text.slice(text.indexOf('data: ') + 6)));
   return made;
 }
 
-const CHAT = '/v1/chat/completions';
-const chunk = (content: string, finishReason: string | null = null) => ({
-  choices: [{ index: 0, delta: { content }, finish_reason: finishReason }],
-});
-const line = (data: object) => `data: ${JSON.stringify(data)}`;
+/** The deltas of one choice that ends after them. */
+async function deltasOf(deltas: readonly object[], body = {}): Promise<any[]> {
+  const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta }] }));
+  const end = { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] };
+  const made = await streamed(CHAT, [...chunks, end], body);
+  return made.slice(0, -1).map(({ choices }) => choices[0].delta);
+}
 
-test('events in any form: CRLF, comments, data in two lines, cut anywhere', async () => {
-  const text =
-    `: hi\r\n\r\n${line(chunk('é abcdefghij_tok bcd'))}\r\n\r\n` +
-    'data: {"choices":\ndata: [{"index":0,"delta":{"content":"efgh"},"finish_reason":"stop"}]}\n\n' +
-    'data: [DONE]\n\n';
-  for (let length = 1; length < 20; length++)
-    expect(await eventsOf(CHAT, text, length)).toEqual([
-      `${line(chunk('é Ann "A" Lee '))}\n\n`,
-      `${line(chunk('bcdefgh', 'stop'))}\n\n`,
-      'data: [DONE]\n\n',
-    ]);
+test('lists of strings in a delta come whole and restored, each once', async () => {
+  // The text ends as a token begins, so an event follows with what was held back.
+  const [first, ...more] = await deltasOf([{ content: 'xd', notes: [`To ${TOKEN}`, 'd', null] }]);
+  expect(first).toEqual({ content: 'x', notes: [`To ${VALUE}`, 'd', null] });
+  expect(more).toEqual([{ content: 'd' }]);
+});
+
+test('signatures and what is signed stay as the provider sent them, in the same event', async () => {
+  const signed = { type: 'thinking', thinking: `so ${TOKEN}`, signature: `ab+${TOKEN}/d` };
+  const blocks = [{ thinking_blocks: [signed] }, { thinking_blocks: [{ ...signed, type: 'd' }] }];
+  expect(await deltasOf(blocks)).toEqual(blocks);
+  const events = [
+    { type: 'content_block_delta', index: 0, delta: { type: 'signature_delta', signature: 'ad' } },
+    { type: 'content_block_stop', index: 0 },
+    { type: 'message_stop' },
+  ];
+  expect(await streamed('/v1/messages', events)).toEqual(events);
+  expect(await answer().whole({ content: [signed] })).toEqual({ content: [signed] });
+});
+
+test.each(['reasoning', 'reasoning_content', 'refusal'])(
+  'values in %s have no escapes, even where the request asked for JSON',
+  async (field) => {
+    const text = `[${TOKEN}]`;
+    expect(await deltasOf([{ [field]: text }], JSON_FORMAT)).toEqual([{ [field]: `[${VALUE}]` }]);
+    const made = await answer(JSON_FORMAT).whole({ choices: [{ message: { [field]: text } }] });
+    expect(made).toEqual({ choices: [{ message: { [field]: `[${VALUE}]` } }] });
+  },
+);
+
+test('items of reasoning are prose', async () => {
+  const reasoning = (text: string) => ({ type: 'reasoning', content: [{ text: `"${text}"` }] });
+  const made = await answer(JSON_FORMAT).whole({ output: [reasoning(TOKEN)] });
+  expect(made).toEqual({ output: [reasoning(VALUE)] });
 });
 
 test.each([
-  ['without an end', `${line(chunk('a'))}\n\n`, /ended in the middle/],
-  ['without JSON', 'data: {"a\n\n', /without JSON/],
-  ['too large', `data: ${'a'.repeat(20_000)}`, /larger than/],
-])('a stream %s is refused', async (_name, text, message) => {
-  await expect(eventsOf(CHAT, text, 1_000)).rejects.toThrow(message);
+  ['arguments', {}],
+  ['content', JSON_FORMAT],
+])('values in %s that were cut off have the escapes of JSON', async (field, body) => {
+  const made: any = await answer(body).whole({ [field]: `{"to": "${TOKEN}", "te` });
+  expect(JSON.parse(`${made[field]}xt": 1}`)).toEqual({ to: VALUE, text: 1 });
 });
 
-test('events of responses stay numbered, with the event for what was held back', async () => {
-  const delta = { type: 'response.output_text.delta', item_id: 'i', output_index: 0 };
-  const events = [
-    { ...delta, content_index: 0, delta: 'so abc', sequence_number: 0 },
-    {
-      ...delta,
-      type: 'response.output_text.done',
-      content_index: 0,
-      text: 'so abc',
-      sequence_number: 1,
-    },
-    { type: 'response.completed', response: { output: [] }, sequence_number: 2 },
-  ];
-  const text = events.map((event) => `${line(event)}\n\n`).join('');
-  const made = (await eventsOf('/v1/responses', text, 50)).map((one) => JSON.parse(one.slice(6)));
-  expect(made.map((one) => [one.sequence_number, one.delta ?? one.text])).toEqual([
-    [0, 'so '],
-    [1, 'abc'],
-    [2, 'so abc'],
-    [3, undefined],
-  ]);
+test('names such as __proto__ are names', async () => {
+  const body = JSON.parse(`{"__proto__": {"a": "${TOKEN}"}, "constructor": "b"}`);
+  const made = await answer().whole(body);
+  const expected = JSON.stringify(body).replace(TOKEN, () => JSON.stringify(VALUE).slice(1, -1));
+  expect(JSON.stringify(made)).toBe(expected);
+  const [delta] = await deltasOf([body]);
+  expect(JSON.stringify(delta)).toBe(expected);
 });
