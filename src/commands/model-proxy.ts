@@ -6,6 +6,8 @@ import { providerSettings } from '../config/config.ts';
 import { errorCode, OperatorError } from '../errors.ts';
 import { command, interruptible, whole } from './command.ts';
 
+const PROVIDER = 'https://api.openai.com';
+
 interface ProxyCommand {
   readonly upstream: string;
   readonly standin?: string;
@@ -30,11 +32,20 @@ export function addModelProxy(program: Command): void {
     ],
     false,
   )
-    .option('--upstream <url>', 'of the provider, before /v1', baseUrl, 'https://api.openai.com')
+    .option('--upstream <url>', 'of the provider, before /v1', baseUrl(PROVIDER), PROVIDER)
     .option('--provider-key-file <file>', 'file with its API key; default: PROVIDER_API_KEY')
-    .option('--standin <url>', 'address of the service; default: STANDIN_URL', baseUrl)
+    .option(
+      '--standin <url>',
+      'address of the service; default: STANDIN_URL',
+      baseUrl('http://localhost:8080'),
+    )
     .option('--host <host>', 'where it listens', '127.0.0.1')
-    .option('--port <port>', '0: any free port', whole('a port', 0, 65_535), 8090)
+    .option(
+      '--port <port>',
+      '0: any free port',
+      whole('a number from 1 to 65535, or 0 for any free port', 0, 65_535),
+      8090,
+    )
     .addOption(
       new Option('--images <what>', 'images and files, in which nobody looks for values')
         .choices(['refuse', 'pass'])
@@ -48,13 +59,15 @@ export function addModelProxy(program: Command): void {
 
 const bytes = whole('1000 to 100000000', 1_000, 100_000_000);
 
-/** @throws InvalidArgumentError */
-function baseUrl(text: string): string {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  const isBase = url !== undefined && /^https?:$/.test(url.protocol) && url.username === '';
-  if (isBase && url.search === '' && url.hash === '' && !/\/v1\/*$/.test(url.pathname))
-    return url.origin + url.pathname.replace(/\/+$/, '');
-  throw new InvalidArgumentError('It must be like https://api.openai.com, without /v1.');
+/** Makes the parser of an option that takes an address like this example. */
+function baseUrl(example: string): (text: string) => string {
+  return (text) => {
+    const url = URL.canParse(text) ? new URL(text) : undefined;
+    const isBase = url !== undefined && /^https?:$/.test(url.protocol) && url.username === '';
+    if (isBase && url.search === '' && url.hash === '' && !/\/v1\/*$/.test(url.pathname))
+      return url.origin + url.pathname.replace(/\/+$/, '');
+    throw new InvalidArgumentError(`It must be like ${example}, without /v1.`);
+  };
 }
 
 async function run({ standin, providerKeyFile, host, port, ...options }: ProxyCommand) {

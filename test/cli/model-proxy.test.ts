@@ -56,7 +56,8 @@ test('the command serves until SIGTERM, and writes a line for each request, with
 test.each([
   [[], /There is no API key of the provider: set PROVIDER_API_KEY/],
   [['--upstream', 'https://api.openai.com/v1'], /without \/v1/],
-  [['--port', 'x'], /It must be a port/],
+  [['--standin', 'localhost'], /It must be like http:\/\/localhost:8080, without/],
+  [['--port', 'x'], /It must be a number from 1 to 65535/],
 ])('mistakes have a remedy: %j', async (args, message) => {
   const { stderr, code } = await runCli(['model-proxy', ...args], vault.service.place);
   expect(code).not.toBe(0);
