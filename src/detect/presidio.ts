@@ -1,4 +1,4 @@
-import { InternalError } from '../errors.ts';
+import { errorCode, InternalError } from '../errors.ts';
 import { TextOffsets } from './text-offsets.ts';
 
 /** Less is a guess. */
@@ -19,6 +19,16 @@ interface Entity {
   readonly from: number;
   readonly to: number;
   readonly entity: string;
+}
+
+/** Why Presidio gave nothing. The code is for logs: it has nothing of a text. */
+class PresidioError extends Error {
+  readonly code: string;
+
+  constructor(code: string, message = code) {
+    super(message);
+    this.code = code;
+  }
 }
 
 /**
@@ -45,13 +55,21 @@ export async function analyze(
       const { start, end, score, entity_type: entity } = one as Record<string, unknown>;
       const isRead = isOffset(start) && isOffset(end) && typeof score === 'number';
       if (!isRead || start >= end || end > offsets.length || !entities.includes(entity as string))
-        throw new Error('an entity is not readable');
+        throw new PresidioError('BAD_ANSWER', 'an entity is not readable');
       if (score < LEAST_SCORE) return [];
       return [{ from: offsets.unitOf(start), to: offsets.unitOf(end), entity: entity as string }];
     });
   } catch (cause) {
-    throw new InternalError('presidio_unavailable', { cause });
+    throw new InternalError('presidio_unavailable', { cause: reasonOf(cause) });
   }
+}
+
+/** Errors of libraries could quote the answer. */
+function reasonOf(error: unknown): PresidioError {
+  if (error instanceof PresidioError) return error;
+  const { name, cause } = error as Error;
+  if (name === 'TimeoutError') return new PresidioError('TIMEOUT', 'it was too slow');
+  return new PresidioError(errorCode(cause) ?? 'NO_ANSWER');
 }
 
 function isOffset(json: unknown): json is number {
@@ -59,14 +77,26 @@ function isOffset(json: unknown): json is number {
 }
 
 async function jsonOf({ status, body }: Response): Promise<unknown[]> {
+  if (status !== 200) {
+    await body?.cancel();
+    throw new PresidioError(`STATUS_${status}`);
+  }
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of body ?? []) {
     chunks.push(chunk);
     bytes += chunk.length;
-    if (bytes > MAX_ANSWER_BYTES) throw new Error('the answer is too long');
+    if (bytes > MAX_ANSWER_BYTES) throw new PresidioError('BAD_ANSWER', 'the answer is too long');
   }
-  const json = status === 200 ? JSON.parse(Buffer.concat(chunks).toString()) : undefined;
-  if (!Array.isArray(json)) throw new Error(`the answer is no list (${status})`);
+  const json = parsed(Buffer.concat(chunks).toString());
+  if (!Array.isArray(json)) throw new PresidioError('BAD_ANSWER', 'the answer is no list');
   return json;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

@@ -121,9 +121,8 @@ async function examineVault(
 
 async function presidioState({ url, language }: PresidioOptions): Promise<Result> {
   await analyze({ url, language }, 'Ann', ['PERSON']).catch((error) => {
-    const why = errorCode(error.cause?.cause) ?? error.cause?.message;
     throw new OperatorError(
-      `${url} does not analyze texts (${why}). Check PRESIDIO_URL, PRESIDIO_LANGUAGE, and that the analyzer runs.`,
+      `${url} does not analyze texts (${error.cause?.message}). Check PRESIDIO_URL, PRESIDIO_LANGUAGE, and that the analyzer runs.`,
     );
   });
   return `${url} analyzes texts (${language})`;

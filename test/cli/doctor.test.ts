@@ -60,6 +60,12 @@ describe.each(usualKinds())('doctor on a vault of the %s database', (kind) => {
     writeFileSync(kekFile, kek, { mode: 0o600 });
   });
 
+  test('Presidio: that it does not answer, and where it is to be', async () => {
+    const url = `http://127.0.0.1:${await freePort()}`;
+    const detail = `${url} does not analyze texts (ECONNREFUSED). Check PRESIDIO_URL`;
+    expect(await troubles(at.place, { PRESIDIO_URL: url })).toEqual([trouble('presidio', detail)]);
+  });
+
   const writeKek = (bytes: number) => writeFileSync(kekFile, randomBytes(bytes), { mode: 0o600 });
   test.each<[string, () => void, RegExp, string]>([
     [

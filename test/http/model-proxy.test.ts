@@ -441,6 +441,16 @@ describe('when Standin fails', () => {
     away.server.close();
   });
 
+  test('Presidio away: the caller reads why', async () => {
+    await vault.apply(POLICY.replace('detect:', 'detect:\n  PERSON: mail'));
+    for (const route of ROUTES)
+      expect(await refused(route)).toMatchObject({
+        status: 503,
+        message: expect.stringContaining('PRESIDIO_URL is not set'),
+      });
+    await vault.apply(POLICY);
+  });
+
   test.each(ROUTES)('%s: in the middle, an error and no value', async (route) => {
     front.failing = ['/text/detokenize', 500];
     const error: any = await ASK[route]!(`Write to ${mail}`).catch((error: unknown) => error);

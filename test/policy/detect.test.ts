@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { governed } from '../support/policy.ts';
+import { logLine } from '../support/served.ts';
 import { newPlace, scrape } from '../support/service.ts';
 
 const POLICY = `
@@ -192,8 +193,8 @@ test('Presidio is asked only for a policy that names an entity of it', async () 
 });
 
 const NONSENSE: readonly [what: string, status: number, body: string][] = [
-  ['another status', 500, '[]'],
-  ['no JSON', 200, 'no'],
+  ['another status', 503, '[]'],
+  ['no JSON', 200, 'Maria'],
   ['no list', 200, '{"error":"x"}'],
   ['an offset behind the text', 200, '[{"start":0,"end":99,"score":1,"entity_type":"PERSON"}]'],
   ['half a code point', 200, '[{"start":0.5,"end":1,"score":1,"entity_type":"PERSON"}]'],
@@ -201,20 +202,27 @@ const NONSENSE: readonly [what: string, status: number, body: string][] = [
   ['a score in words', 200, '[{"start":0,"end":1,"score":"1","entity_type":"PERSON"}]'],
 ];
 
+/** Refused; the log says why, without the text. */
+async function refusedWith(code: string) {
+  const { status, body, headers } = await tokenize({ text: 'Maria' }, named);
+  expect([status, body.message]).toEqual([500, 'Presidio unavailable']);
+  const line = await logLine(named.service, headers.get('x-request-id')!, '"reason"');
+  expect(line).toMatchObject({ reason: 'presidio_unavailable', code });
+  expect(named.service.output()).not.toContain('Maria');
+}
+
 test.each(NONSENSE)('Presidio with %s: the text is refused', async (_, status, body) => {
   presidio.respond = (response) => response.writeHead(status).end(body);
-  const answer = await tokenize({ text: 'Maria' }, named);
+  await refusedWith(status === 200 ? 'BAD_ANSWER' : 'STATUS_503');
   presidio.respond = undefined;
-  expect(answer.status).toBe(500);
-  expect(answer.body.message).toBe('Presidio unavailable');
   await roundTrip({ text: 'Maria' }, named);
 });
 
 test('Presidio that is silent or away: the text is refused, and another is not', async () => {
   presidio.respond = () => {};
-  expect((await tokenize({ text: 'Maria' }, named)).status).toBe(500);
+  await refusedWith('TIMEOUT');
   presidio.respond = (response) => response.destroy();
-  expect((await tokenize({ text: 'Maria' }, named)).status).toBe(500);
+  await refusedWith('UND_ERR_SOCKET');
   const spans = [{ start: 0, end: 5, kind: 'person' }];
   expect((await tokenize({ text: 'Maria', spans }, named)).status).toBe(200);
   presidio.respond = undefined;

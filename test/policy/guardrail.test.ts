@@ -351,3 +351,21 @@ test.skipIf(redisServer === undefined)(
     }
   },
 );
+
+test('a policy that needs Presidio, without PRESIDIO_URL: no texts, and the reason', async () => {
+  await at.apply(POLICY.replace('detect: {', 'detect: { PERSON: mail,'));
+  const { status, body } = await asked(['Maria']);
+  expect(status).toBe(500);
+  expect(body).toEqual({
+    error: 'internal_error',
+    message: 'the policy names an entity of Presidio, but PRESIDIO_URL is not set',
+  });
+  await at.apply(POLICY);
+});
+
+test('a body has 20,000 strings at most; the answer names the field and a remedy', async () => {
+  const many = Array.from({ length: 20_001 }, () => 'a');
+  const { status, body } = await asked(many);
+  expect(status).toBe(400);
+  expect(body.message).toMatch(/^texts\[20000\]: must have at most 20000 strings.*; send fewer/);
+});

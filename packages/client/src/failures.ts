@@ -55,7 +55,8 @@ const CODE = /^[a-z_]{1,40}$/;
  * API key.
  */
 const DETAILS: Readonly<Record<string, RegExp>> = {
-  internal_error: /^[a-z ]{1,100}$/,
+  internal_error:
+    /^([a-z ]{1,100}|keys of JWT_ISSUER unavailable|Presidio unavailable|the policy names an entity of Presidio, but PRESIDIO_URL is not set)$/,
   forbidden: new RegExp(
     `^this client may not (tokenize|detokenize|lookup); an operator can allow it: standin client update CLIENT --can [a-z,]{1,40}$|${NO_RIGHT.source}`,
     's',

@@ -2,6 +2,8 @@ import { invalid, isObject, type JsonObject } from '../body/data.ts';
 
 /** The schema of a tool is the deepest. */
 const MAX_DEPTH = 64;
+/** Of a body, each as often as it occurs. */
+const MAX_STRINGS = 20_000;
 /** Names and ids, by which the model and its callers find things again, and what is signed. */
 const VERBATIM = new Set(
   'role type id tool_call_id call_id status format pattern $ref strict signature encrypted_content data'.split(
@@ -37,6 +39,10 @@ export class RequestStrings {
 
   /** @throws CallerError invalid_type */
   add(text: string, path: string, put: (replacement: string) => void): void {
+    if (this.#places.length === MAX_STRINGS)
+      throw invalid(
+        `${path}: must have at most ${MAX_STRINGS} strings, with those before it; send fewer or shorter messages`,
+      );
     if (!text.isWellFormed())
       throw invalid(`${path}: must be well-formed Unicode; it has half of a surrogate pair`);
     const index = this.#indexes.get(text) ?? this.texts.push(text) - 1;

@@ -62,7 +62,8 @@ _CODE = re.compile(r"[a-z_]{1,40}")
 # The service's messages by code, word for word: those of another server could quote a value or
 # the API key.
 _DETAILS = {
-    "internal_error": r"[a-z ]{1,100}",
+    "internal_error": r"[a-z ]{1,100}|keys of JWT_ISSUER unavailable|Presidio unavailable"
+    r"|the policy names an entity of Presidio, but PRESIDIO_URL is not set",
     "forbidden": r"this client may not (tokenize|detokenize|lookup); an operator can allow it:"
     rf" standin client update CLIENT --can [a-z,]{{1,40}}|{_NO_RIGHT.pattern}",
     "not_found": r"no such path; the paths are (/[a-z0-9/]{1,30}(, | and |)){1,12}"
