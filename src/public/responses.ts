@@ -18,8 +18,6 @@ const LOGGED_ON_CHANGE: ReadonlySet<InternalReason> = new Set([
   'database_unsafe',
   'issuer_unavailable',
   'audit_unavailable',
-  'presidio_missing',
-  'presidio_unavailable',
 ]);
 
 /**

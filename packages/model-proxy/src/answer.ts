@@ -47,10 +47,10 @@ const chat: Stream = {
   isLast: ({ choices = [] }) => choices.some((one) => Boolean(one.finish_reason)),
 };
 
-/** Fields of a delta that are complete in each of them, or signed. All others may go on in the next. */
+/** Fields of a delta that are complete in each, or signed. All others may go on in the next. */
 const COMPLETE = /^(role|id|type|name|format|status|signature|thinking|data|encrypted_content)$/;
 
-/** All texts of a delta of chat completions that go on in the next, those of lists by their index. */
+/** All texts of a chat delta that go on in the next one, those of lists by their index. */
 function piecesIn(owner: Json, path: string): Piece[] {
   return Object.entries(owner).flatMap(([field, value]) => {
     if (isObject(value)) {
