@@ -110,7 +110,13 @@ export function serviceSettings(apiKeyFile: string | undefined): ServiceSettings
  */
 export function providerSettings(keyFile: string | undefined) {
   const environment = readEnvironment();
-  if (keyFile !== undefined) environment.PROVIDER_API_KEY = secretText(keyFile).trim();
+  if (keyFile !== undefined) {
+    environment.PROVIDER_API_KEY = secretText(keyFile).trim();
+    if (environment.PROVIDER_API_KEY === '')
+      throw new OperatorError(
+        `The file ${keyFile} is empty. Write the provider's API key into it.`,
+      );
+  }
   const settings = { STANDIN_URL: SERVICE_SETTINGS.STANDIN_URL, ...PROVIDER_SETTINGS };
   const { values, problems } = parseSettings(settings, environment);
   if (problems.size > 0) throw new OperatorError(...problems.values());
