@@ -1,4 +1,3 @@
-import { statSync } from 'node:fs';
 import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
@@ -21,7 +20,7 @@ import {
 } from './command.ts';
 import { Progress } from './progress.ts';
 import { addRate, followerOf, watchedScan } from './records.ts';
-import { chunksOf, nameOf, readText } from './text-file.ts';
+import { nameOf, readText, STANDARD_INPUT } from './text-file.ts';
 
 interface ForgetOptions extends OutputOptions {
   readonly file?: string;
@@ -85,50 +84,34 @@ async function forgetIn(
   const { values, scan, space = DEFAULT_SPACE, dryRun = false } = options;
   const file = values ?? options.file;
   const isSure = options.yes === true || dryRun;
-  if (!isSure) requireTerminal(file);
-  const source = await sourceOf(values === undefined ? 'tokens' : 'values', named, file);
+  if (!isSure && !(canAsk() && file !== STANDARD_INPUT)) throw new OperatorError(NOBODY_TO_ASK);
+  const of = values === undefined ? 'tokens' : 'values';
+  const all = file === undefined ? numbered(named) : await linesOf(file, of);
   const follower = followerOf(vault, vaultOptions);
   const parts = { vault, follower, kinds: new EveryKind(vault, vaultOptions.token_suffix) };
   const work = (lines: readonly Line[], isDryRun: boolean, settings?: ReadSettings) => {
-    const texts = { tokens: [], values: [], [source.of]: lines.map(({ text }) => text) };
+    const texts = { tokens: [], values: [], [of]: lines.map(({ text }) => text) };
     return forget(parts, { ...texts, space, isDryRun }, settings);
   };
-  const each = (isDryRun: boolean) =>
-    interruptible((stop) => inBatches(source, work, isDryRun, stop));
+  const each = (isDryRun: boolean) => inBatches(of, all, (lines) => work(lines, isDryRun));
   if (!isSure) {
-    const found = source.of === 'tokens' ? await each(true) : undefined;
+    const found = of === 'tokens' ? await each(true) : undefined;
     if (found?.isStopped) return report(vault, found, { ...options, dryRun: true });
     // Also goes on for forgotten tokens only, so that the report can promise that they stay
     // forgotten.
     if (found && found.known + found.forgotten === 0) return report(vault, found, options);
-    if (found?.known !== 0) await confirm(found?.known, source.total!);
+    if (found?.known !== 0) await confirm(found?.known, all.length);
   }
-  if (scan !== true) return report(vault, await each(dryRun), options);
-  const tally = newTally('values');
-  for await (const all of source.batches(Infinity)) {
-    const scanned = (_: Vault, settings: ReadSettings) => work(all, dryRun, settings);
-    const { result } = await watchedScan(vault, vaultOptions, options, scanned);
-    add(tally, all, result);
-  }
+  if (scan !== true || all.length === 0) return report(vault, await each(dryRun), options);
+  const scanned = (_: Vault, settings: ReadSettings) => work(all, dryRun, settings);
+  const { result } = await watchedScan(vault, vaultOptions, options, scanned);
+  const tally = newTally(of);
+  add(tally, all, result);
   return report(vault, tally, options);
 }
 
-/** Tokens or values, which can be read several times. */
-async function sourceOf(of: Named, named: readonly string[], file: string | undefined) {
-  if (of === 'tokens' && file !== undefined) {
-    const batches = (size: number) => tokenLines(file, size);
-    if (!isReadTwice(file)) return { of, total: undefined, batches };
-    let total = 0;
-    for await (const batch of batches(BATCH.tokens)) total += batch.length;
-    return { of, total, batches };
-  }
-  const all =
-    file === undefined ? named.map((text, i) => ({ line: i + 1, text })) : await valueLines(file);
-  function* batches(size: number) {
-    for (let from = 0; from < all.length; from += size) yield all.slice(from, from + size);
-  }
-  return { of, total: all.length, batches };
-}
+const NOBODY_TO_ASK =
+  'Forgetting cannot be undone, and this command cannot ask you first: there is no terminal, or the input can be read only once. Add --yes to forget the values, or --dry-run to see how many are known.';
 
 /** The number of tokens or values in each state. */
 interface Tally extends Record<TokenState, number> {
@@ -145,28 +128,29 @@ function newTally(of: Named): Tally {
   return { of, ...counts, unknownLines: [], isStopped: false, notSearched: new Set() };
 }
 
-/** Works through all lines, a batch at a time, until `stop`. */
-async function inBatches(
-  { of, total, batches }: Awaited<ReturnType<typeof sourceOf>>,
-  work: (lines: readonly Line[], isDryRun: boolean) => Promise<ForgetResult>,
-  isDryRun: boolean,
-  stop: AbortSignal,
+/** Works through all lines, a batch at a time, until Ctrl-C. */
+function inBatches(
+  of: Named,
+  all: readonly Line[],
+  work: (lines: readonly Line[]) => Promise<ForgetResult>,
 ): Promise<Tally> {
   const tally = newTally(of);
-  const progress = new Progress({ unit: of.slice(0, -1), total });
-  let isLong = false;
-  try {
-    for await (const batch of batches(BATCH[of])) {
-      tally.isStopped = stop.aborted;
-      if (tally.isStopped) break;
-      add(tally, batch, await work(batch, isDryRun));
-      isLong ||= batch.length === BATCH[of];
-      progress.advance(batch.length);
+  const progress = new Progress({ unit: of.slice(0, -1), total: all.length });
+  const size = BATCH[of];
+  return interruptible(async (stop) => {
+    try {
+      for (let from = 0; from < all.length; from += size) {
+        tally.isStopped = stop.aborted;
+        if (tally.isStopped) break;
+        const batch = all.slice(from, from + size);
+        add(tally, batch, await work(batch));
+        progress.advance(batch.length);
+      }
+      return tally;
+    } finally {
+      if (all.length >= size) progress.end();
     }
-    return tally;
-  } finally {
-    if (isLong) progress.end();
-  }
+  });
 }
 
 function add(tally: Tally, lines: readonly Line[], result: ForgetResult): void {
@@ -183,25 +167,12 @@ function add(tally: Tally, lines: readonly Line[], result: ForgetResult): void {
   for (const place of result.notSearched) tally.notSearched.add(place);
 }
 
-/** A pipe can be read only once. Reading a missing file fails later. */
-function isReadTwice(file: string): boolean {
-  return file !== '-' && statSync(file, { throwIfNoEntry: false })?.isFile() !== false;
-}
-
-/** @throws OperatorError when nobody can be asked */
-function requireTerminal(file: string | undefined): void {
-  if (canAsk() && (file === undefined || isReadTwice(file))) return;
-  throw new OperatorError(
-    'Forgetting cannot be undone, and this command cannot ask you first: there is no terminal, or the input can be read only once. Add --yes to forget the values, or --dry-run to see how many are known.',
-  );
-}
-
 /** @param known of the tokens; undefined: values were named */
-function confirm(known: number | undefined, values: number | undefined): Promise<void> {
+function confirm(known: number | undefined, values: number): Promise<void> {
   const tokens = known === 1 ? 'value of 1 known token' : `values of ${known} known tokens`;
   const what =
     known === undefined
-      ? `Every token of ${count(values!, 'value')} will be forgotten`
+      ? `Every token of ${count(values, 'value')} will be forgotten`
       : `The ${tokens} will be removed`;
   const question = `${what}. This cannot be undone; older backups still have them.`;
   return requireYes(question, 'Nothing was forgotten.');
@@ -246,60 +217,37 @@ interface Line {
   readonly text: string;
 }
 
+const numbered = (texts: readonly string[]) => texts.map((text, i) => ({ line: i + 1, text }));
+
+/** All lines are in memory, some millions of tokens. */
+const MAX_FILE_MIB = 128;
+/** A scan compares each record with them. */
+const MAX_VALUES = 100_000;
 /** Far longer than any token, whose stem has the shape of at most 256 characters. */
-const MAX_LINE_CHARACTERS = 1_000;
+const MAX_TOKEN_CHARACTERS = 1_000;
 
 /**
- * Reads the tokens of a file in batches, one token a line; `-` is standard input. Skips blank lines
- * and space around tokens: no token begins or ends with space.
- * @throws OperatorError when the file cannot be read or does not contain tokens
+ * The tokens or values of a file, one a line, without blank lines; `-` is standard input. In an
+ * NDJSON file of values, each line is a JSON string. No token begins or ends with space.
+ * @throws OperatorError when the file cannot be read, or a line cannot be one
  */
-async function* tokenLines(file: string, batchSize: number): AsyncGenerator<Line[]> {
-  let batch: Line[] = [];
-  let line = 0;
-  for await (const untrimmed of lines(file)) {
-    line++;
-    const text = untrimmed.trim();
-    if (text === '') continue;
-    if (batch.push({ line, text }) < batchSize) continue;
-    yield batch;
-    batch = [];
-  }
-  if (batch.length > 0) yield batch;
-}
-
-async function* lines(file: string): AsyncGenerator<string> {
-  let rest = '';
-  let line = 0;
-  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
-  for await (const chunk of chunksOf(file)) {
-    const parts = (rest + decoder.decode(chunk, { stream: true })).split('\n');
-    const long = parts.findIndex((part) => part.length > MAX_LINE_CHARACTERS);
-    if (long >= 0)
-      throw new OperatorError(
-        `Line ${line + long + 1} of ${nameOf(file)} is longer than any token: the file must have one token a line. The lines before it are done; you can safely run the command again.`,
-      );
-    rest = parts.pop()!;
-    line += parts.length;
-    yield* parts;
-  }
-  yield rest;
-}
-
-/** A scan has all of them in memory. */
-const MAX_VALUES = 100_000;
-
-/** One value a line; in an NDJSON file, each line is a JSON string. Skips blank lines. */
-async function valueLines(file: string): Promise<Line[]> {
-  const isJson = /\.(ndjson|jsonl)$/i.test(file);
-  const text = (await readText(file)).replace(/^\ufeff/, '');
-  const all = text.split('\n').map((one, i) => ({ line: i + 1, text: one.replace(/\r$/, '') }));
-  const values = all.filter(({ text }) => text !== '');
-  if (values.length > MAX_VALUES)
+async function linesOf(file: string, of: Named): Promise<readonly Line[]> {
+  const maxBytes = MAX_FILE_MIB * 2 ** 20;
+  const text = await readText(file, maxBytes);
+  const trimmed = (line: string) => (of === 'tokens' ? line.trim() : line.replace(/\r$/, ''));
+  const lines = text.replace(/^\ufeff/, '').split('\n');
+  const all = numbered(lines.map(trimmed)).filter(({ text }) => text !== '');
+  const long = of === 'tokens' && all.find(({ text }) => text.length > MAX_TOKEN_CHARACTERS);
+  if (long)
     throw new OperatorError(
-      `${file} has more than ${count(MAX_VALUES, 'value')}: forget them in several files.`,
+      `Line ${long.line} of ${nameOf(file)} is longer than any token: the file must have one token a line. Nothing was forgotten.`,
     );
-  return isJson ? values.map(parsed) : values;
+  const isLarge = Buffer.byteLength(text) > maxBytes;
+  if (isLarge || (of === 'values' && all.length > MAX_VALUES))
+    throw new OperatorError(
+      `${nameOf(file)} has more than ${isLarge ? `${MAX_FILE_MIB} MiB` : count(MAX_VALUES, 'value')}: forget them in several files.`,
+    );
+  return of === 'values' && /\.(ndjson|jsonl)$/i.test(file) ? all.map(parsed) : all;
 }
 
 function parsed({ line, text: json }: Line): Line {

@@ -71,7 +71,7 @@ function baseUrl(example: string): (text: string) => string {
 }
 
 async function run({ standin, providerKeyFile, host, port, ...options }: ProxyCommand) {
-  const { url, provider_key: providerKey } = providerSettings(providerKeyFile);
+  const { url, api_key: providerKey } = providerSettings(providerKeyFile);
   const server = modelProxy({
     upstreamUrl: options.upstream,
     standinUrl: standin ?? url,

@@ -12,9 +12,22 @@ import {
   type VaultOptions,
 } from '../options.ts';
 import { readSecret, readTrusted } from '../private-files.ts';
-import { KEK_SETTINGS, kekProblems, kekSettings, namesSource, parseKekSettings } from './kek.ts';
-import { alone, parseSettings, problemsIn, together, type ValuesOf } from './setting.ts';
-import { JWT_SETTINGS, PROVIDER_SETTINGS, SERVICE_SETTINGS, SETTINGS } from './settings.ts';
+import {
+  KEK_SETTINGS,
+  kekContradictions,
+  kekSettings,
+  namesSource,
+  parseKekSettings,
+} from './kek.ts';
+import {
+  alone,
+  type Contradictions,
+  parseSettings,
+  problemsIn,
+  together,
+  type ValuesOf,
+} from './setting.ts';
+import { SETTINGS } from './settings.ts';
 import { misspeltGuards, unknownSettings } from './unknown.ts';
 
 type Values = ValuesOf<typeof SETTINGS>;
@@ -82,50 +95,48 @@ function environmentOfKek(environment: NodeJS.Dict<string>): NodeJS.Dict<string>
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !isOther(name)));
 }
 
-/** The service that a command calls. The command needs no other setting. */
-export type ServiceSettings = Readonly<Record<'url' | 'api_key', string>>;
-
-/**
- * @param apiKeyFile read instead of STANDIN_API_KEY
- * @throws OperatorError with every problem
- */
-export function serviceSettings(apiKeyFile: string | undefined): ServiceSettings {
-  const environment = readEnvironment();
-  if (apiKeyFile !== undefined)
-    environment.STANDIN_API_KEY = readText(apiKeyFile, readSecret).trim();
-  const { values, problems } = parseSettings(SERVICE_SETTINGS, environment);
-  if (problems.size > 0) throw new OperatorError(...problems.values());
-  const { STANDIN_URL: url, STANDIN_API_KEY: apiKey } = values;
-  if (apiKey === undefined) {
-    throw new OperatorError(
-      'There is no API key: set STANDIN_API_KEY, or name its file with --api-key-file. Make one with: standin api-key issue --client NAME',
-    );
-  }
-  return { url, api_key: apiKey };
+/** The service that a command calls, and an API key. The command needs no other setting. */
+export interface ServiceSettings {
+  readonly url: string;
+  readonly api_key: string;
 }
 
 /**
+ * @param keyFile read instead of STANDIN_API_KEY
+ * @throws OperatorError with every problem
+ */
+export function serviceSettings(keyFile: string | undefined): ServiceSettings {
+  const missing =
+    'There is no API key: set STANDIN_API_KEY, or name its file with --api-key-file. Make one with: standin api-key issue --client NAME';
+  return settingsWith('STANDIN_API_KEY', keyFile, missing);
+}
+
+/**
+ * With the API key of the provider.
  * @param keyFile read instead of PROVIDER_API_KEY
  * @throws OperatorError with every problem
  */
-export function providerSettings(keyFile: string | undefined) {
+export function providerSettings(keyFile: string | undefined): ServiceSettings {
+  const missing =
+    'There is no API key of the provider: set PROVIDER_API_KEY, or name its file with --provider-key-file.';
+  return settingsWith('PROVIDER_API_KEY', keyFile, missing);
+}
+
+function settingsWith(
+  name: 'STANDIN_API_KEY' | 'PROVIDER_API_KEY',
+  keyFile: string | undefined,
+  missing: string,
+): ServiceSettings {
   const environment = readEnvironment();
-  if (keyFile !== undefined) {
-    environment.PROVIDER_API_KEY = secretText(keyFile).trim();
-    if (environment.PROVIDER_API_KEY === '')
-      throw new OperatorError(
-        `The file ${keyFile} is empty. Write the provider's API key into it.`,
-      );
-  }
-  const settings = { STANDIN_URL: SERVICE_SETTINGS.STANDIN_URL, ...PROVIDER_SETTINGS };
-  const { values, problems } = parseSettings(settings, environment);
+  if (keyFile !== undefined) environment[name] = secretText(keyFile).trim();
+  if (keyFile !== undefined && environment[name] === '')
+    throw new OperatorError(`The file ${keyFile} is empty. Write the API key into it.`);
+  const { STANDIN_URL, [name]: key } = SETTINGS;
+  const { values, problems } = parseSettings({ STANDIN_URL, [name]: key }, environment);
   if (problems.size > 0) throw new OperatorError(...problems.values());
-  const { STANDIN_URL: url, PROVIDER_API_KEY: providerKey } = values;
-  if (providerKey === undefined)
-    throw new OperatorError(
-      'There is no API key of the provider: set PROVIDER_API_KEY, or name its file with --provider-key-file.',
-    );
-  return { url, provider_key: providerKey };
+  const { STANDIN_URL: url, [name]: apiKey } = values;
+  if (apiKey === undefined) throw new OperatorError(missing);
+  return { url: url!, api_key: apiKey };
 }
 
 /** A file that only this user may read. @throws OperatorError */
@@ -146,13 +157,10 @@ function readText(path: string, readOne: typeof readSecret): string {
 export function parseConfig(environment: NodeJS.Dict<string>) {
   const { values: config, problems: refused } = parseSettings(SETTINGS, environment);
   const problems = [
-    ...problemsIn({ [WORKERS_IS_GONE]: Boolean(environment.WORKERS) }),
+    ...(environment.WORKERS ? [WORKERS_IS_GONE] : []),
     ...misspeltGuards(environment),
     ...refused.values(),
-    ...kekProblems(config, refused),
-    ...jwtProblems(config, refused),
-    ...contradictions(config),
-    ...adminProblems(config, refused),
+    ...problemsIn(contradictions(config), refused),
   ];
   if (problems.length > 0) throw new OperatorError(...problems);
   return {
@@ -184,12 +192,14 @@ export function canSharePort(nodeVersion: string): boolean {
   return major >= 24 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12);
 }
 
-/** A refused setting is undefined here, and never a contradiction. */
-function contradictions(config: Values): string[] {
+function contradictions(config: Values): Contradictions {
   const { HOST, PORT, OPS_HOST, OPS_PORT, OPS_TOKEN, MEMORY_BUDGET, BODY_LIMIT } = config;
   const { TLS_CERT_FILE, TLS_CLIENT_CA_FILE, REUSE_PORT } = config;
   const { node } = process.versions;
-  return problemsIn({
+  return {
+    ...kekContradictions(config),
+    ...together(config, 'JWT_ISSUER', 'JWT_AUDIENCE'),
+    ...alone(config, 'JWT_ISSUER', 'JWT_JWKS_URL', 'JWT_TYPE'),
     [`REUSE_PORT needs Node 22.12 or newer, but this is ${node}: install a newer Node; or unset REUSE_PORT, and give each node its own PORT behind a load balancer.`]:
       REUSE_PORT && !canSharePort(node),
     // Node listens on one of the two addresses, and nodes that share a port need the same one.
@@ -209,21 +219,13 @@ function contradictions(config: Values): string[] {
       Boolean(PORT) && PORT === OPS_PORT && HOST === OPS_HOST,
     [`OPS_HOST is "${OPS_HOST}", which other machines may reach, but OPS_TOKEN is not set: set OPS_TOKEN (make one with: openssl rand -hex 24), or OPS_HOST=127.0.0.1, or OPS_PORT=0.`]:
       Boolean(OPS_PORT) && OPS_TOKEN === undefined && !LOOPBACK.test(OPS_HOST),
-  });
+    ...adminContradictions(config),
+  };
 }
 
-/** Skips contradictions of refused settings, which would seem not set. */
-function jwtProblems(config: Values, refused: ReadonlyMap<string, string>): string[] {
-  if (Object.keys(JWT_SETTINGS).some((name) => refused.has(name))) return [];
-  return problemsIn({
-    ...together(config, 'JWT_ISSUER', 'JWT_AUDIENCE'),
-    ...alone(config, 'JWT_ISSUER', 'JWT_JWKS_URL', 'JWT_TYPE'),
-  });
-}
-
-function adminProblems(config: Values, refused: ReadonlyMap<string, string>): string[] {
+function adminContradictions(config: Values): Contradictions {
   const { ADMIN_TOKEN, ADMIN_DATABASE_URL, OPS_HOST, OPS_PORT, OPS_TLS, OPS_TOKEN } = config;
-  return problemsIn({
+  return {
     'OPS_TLS is true, but there is no certificate: set TLS_CERT_FILE and TLS_KEY_FILE.':
       OPS_TLS && config.TLS_CERT_FILE === undefined,
     'ADMIN_TOKEN is set, but OPS_PORT is 0, and the admin API is on the ops listener: set OPS_PORT to another port, or do not set ADMIN_TOKEN.':
@@ -233,10 +235,10 @@ function adminProblems(config: Values, refused: ReadonlyMap<string, string>): st
     'ADMIN_TOKEN has the token of OPS_TOKEN: make another one, for example with: openssl rand -hex 24':
       ADMIN_TOKEN?.some(({ token }) => token === OPS_TOKEN) === true,
     'ADMIN_DATABASE_URL is for the admin API, but ADMIN_TOKEN is not set: set both, or only ADMIN_TOKEN.':
-      ADMIN_DATABASE_URL !== undefined && ADMIN_TOKEN === undefined && !refused.has('ADMIN_TOKEN'),
+      ADMIN_DATABASE_URL !== undefined && ADMIN_TOKEN === undefined,
     'ADMIN_DATABASE_URL needs DATABASE_URL, the same database as the role of the service.':
       ADMIN_DATABASE_URL !== undefined && config.DATABASE_URL === undefined,
-  });
+  };
 }
 
 function vaultOptions(config: Values, environment: NodeJS.Dict<string>): VaultOptions {

@@ -2,6 +2,7 @@ import { OperatorError } from '../errors.ts';
 import type { KekSettings } from '../kek/source.ts';
 import {
   alone,
+  type Contradictions,
   choice,
   file,
   httpsUrl,
@@ -61,7 +62,7 @@ function azureKey(text: string): string | undefined {
  */
 export function parseKekSettings(environment: NodeJS.Dict<string>): KekSettings {
   const { values, problems: refused } = parseSettings(KEK_SETTINGS, environment);
-  const problems = [...refused.values(), ...kekProblems(values, refused)];
+  const problems = [...refused.values(), ...problemsIn(kekContradictions(values), refused)];
   if (problems.length === 0 && !namesSource(values)) {
     problems.push('No key-encryption key is named: set KEK_FILE or KEK_COMMAND.');
   }
@@ -82,17 +83,12 @@ export function namesSource(values: KekValues): boolean {
   );
 }
 
-/**
- * Contradictions between settings. Skips a contradiction if one of its settings was refused,
- * because a refused setting would seem not set.
- */
-export function kekProblems(values: KekValues, refused: ReadonlyMap<string, string>): string[] {
-  if (Object.keys(KEK_SETTINGS).some((name) => refused.has(name))) return [];
+export function kekContradictions(values: KekValues): Contradictions {
   const { KEK_FILE, KEK_COMMAND, KEK_TRANSIT_URL, KEK_TRANSIT_KEY } = values;
   const decrypters = DECRYPTERS.filter((name) => values[name]);
   const isTransit = KEK_TRANSIT_URL !== undefined;
   const hasToken = (values.VAULT_TOKEN_FILE ?? values.VAULT_TOKEN) !== undefined;
-  return problemsIn({
+  return {
     'KEK_FILE and KEK_COMMAND are both set: the key-encryption key has one source. Unset one.':
       KEK_FILE !== undefined && KEK_COMMAND !== undefined,
     [`${decrypters.join(' and ')} are set: only one of them can decrypt KEK_FILE. Unset the others.`]:
@@ -106,7 +102,7 @@ export function kekProblems(values: KekValues, refused: ReadonlyMap<string, stri
     ...alone(values, 'KEK_AWS_KMS_KEY_ID', 'KEK_AWS_KMS_ENDPOINT'),
     ...alone(values, 'KEK_TRANSIT_URL', 'KEK_TRANSIT_KEY', 'KEK_TRANSIT_NAMESPACE'),
     ...alone(values, 'KEK_TRANSIT_URL', 'KEK_TRANSIT_CA_FILE'),
-  });
+  };
 }
 
 /**

@@ -84,13 +84,27 @@ export function parseSettings<S extends Record<string, Setting<unknown>>>(
   return { values: values as ValuesOf<S>, problems };
 }
 
-/** The names of those checks that found a problem: the problems in words. */
-export function problemsIn(checks: Readonly<Record<string, boolean>>): string[] {
-  return Object.keys(checks).filter((words) => checks[words]);
+/** Problems in words that name their settings, each with whether it is there. */
+export type Contradictions = Readonly<Record<string, boolean>>;
+
+/** The problems that are there. A refused setting seems not set, so none that names it counts. */
+export function problemsIn(
+  contradictions: Contradictions,
+  refused: ReadonlyMap<string, string>,
+): string[] {
+  const isOfRefused = (words: string) =>
+    [...refused.keys()].some((name) => new RegExp(`\\b${name}\\b`).test(words));
+  return Object.keys(contradictions).filter(
+    (words) => contradictions[words] && !isOfRefused(words),
+  );
 }
 
 /** The check of two settings that need each other. */
-export function together<V extends object>(values: V, a: keyof V & string, b: keyof V & string) {
+export function together<V extends object>(
+  values: V,
+  a: keyof V & string,
+  b: keyof V & string,
+): Contradictions {
   const words = `${a} and ${b} go together: set both or none.`;
   return { [words]: (values[a] === undefined) !== (values[b] === undefined) };
 }
@@ -100,7 +114,7 @@ export function alone<V extends object>(
   values: V,
   needed: keyof V & string,
   ...names: readonly (keyof V & string)[]
-): Record<string, boolean> {
+): Contradictions {
   const checks = names.map((name) => [
     `${name} is set, but ${needed} is not: ${name} alone does nothing. Set both or none.`,
     values[name] !== undefined && values[needed] === undefined,

@@ -18,69 +18,7 @@ import {
   whole,
 } from './setting.ts';
 
-/** The service that `standin tokenize` and `standin detokenize` call. */
-export const SERVICE_SETTINGS = {
-  STANDIN_URL: secret(
-    setting(
-      'http://127.0.0.1:8080',
-      'an http:// or https:// URL that ends before /api/v1: leave that out',
-      httpBase,
-    ),
-  ),
-  STANDIN_API_KEY: secret(
-    matching(
-      undefined,
-      'an API key: stk_ and 34 letters and digits; or a JWT',
-      /^(stk_[0-9A-Za-z]{34}|[\w-]+\.[\w-]+\.[\w-]+)$/,
-    ),
-  ),
-} as const;
-
-/** The provider of language models that `standin model-proxy` calls. */
-export const PROVIDER_SETTINGS = {
-  PROVIDER_API_KEY: secret(
-    matching(undefined, 'printable ASCII characters without spaces', /^[\x21-\x7e]{1,512}$/),
-  ),
-} as const;
-
-/** Callers with a JWT. */
-export const JWT_SETTINGS = {
-  JWT_ISSUER: url(undefined),
-  JWT_AUDIENCE: matching(
-    undefined,
-    '1 to 256 printable ASCII characters without spaces',
-    /^[\x21-\x7e]{1,256}$/,
-  ),
-  JWT_JWKS_URL: url(undefined),
-  JWT_CLIENT_CLAIM: matching(
-    'sub',
-    '1 to 128 letters, digits, `_`, `.`, `:`, `/` and `-`',
-    /^[\w.:/-]{1,128}$/,
-  ),
-  JWT_TYPE: matching(undefined, '1 to 64 letters, digits, `+`, `.` and `-`', /^[\w+.-]{1,64}$/),
-} as const;
-
 const PAIRS = setting(undefined, 'name=value pairs with commas, in percent encoding', pairs);
-
-/** Settings of OpenTelemetry, under their standard names. The SDK's own variables need no entry. */
-const TRACING_SETTINGS = {
-  OTEL_EXPORTER_OTLP_ENDPOINT: secret(setting(undefined, 'an http:// or https:// URL', httpBase)),
-  OTEL_EXPORTER_OTLP_HEADERS: secret(PAIRS),
-  OTEL_SERVICE_NAME: matching(
-    'standin',
-    '1 to 255 printable ASCII characters',
-    /^[\x20-\x7e]{1,255}$/,
-  ),
-  OTEL_RESOURCE_ATTRIBUTES: PAIRS,
-  OTEL_TRACES_SAMPLER: choice(
-    'parentbased_always_on',
-    ...(['always_on', 'always_off', 'traceidratio'] as const),
-    ...(['parentbased_always_on', 'parentbased_always_off', 'parentbased_traceidratio'] as const),
-  ),
-  OTEL_TRACES_SAMPLER_ARG: setting('1', '0 to 1', (text) =>
-    /^(0(\.\d{1,9})?|1(\.0{1,9})?)$/.test(text) ? Number(text) : undefined,
-  ),
-} as const;
 
 const POSTGRES = secret(
   setting(undefined, 'a postgres:// URL', (text) => databaseHosts(text) && text),
@@ -119,7 +57,20 @@ export const SETTINGS = {
   DATA_DIR: setting('./data', 'a folder', text),
   BOOTSTRAP_API_KEY_FILE: file,
   ...KEK_SETTINGS,
-  ...JWT_SETTINGS,
+  // Callers with a JWT.
+  JWT_ISSUER: url(undefined),
+  JWT_AUDIENCE: matching(
+    undefined,
+    '1 to 256 printable ASCII characters without spaces',
+    /^[\x21-\x7e]{1,256}$/,
+  ),
+  JWT_JWKS_URL: url(undefined),
+  JWT_CLIENT_CLAIM: matching(
+    'sub',
+    '1 to 128 letters, digits, `_`, `.`, `:`, `/` and `-`',
+    /^[\w.:/-]{1,128}$/,
+  ),
+  JWT_TYPE: matching(undefined, '1 to 64 letters, digits, `+`, `.` and `-`', /^[\w+.-]{1,64}$/),
   TOKEN_SUFFIX: matching('tok', '1 to 16 ASCII letters and digits', /^[A-Za-z0-9]{1,16}$/),
   CLIENT_PREFIX: matching('standin', '1 to 32 ASCII letters and digits', /^[A-Za-z0-9]{1,32}$/),
   INTERFACE_VERSION: choice('1.0.5', '1.0.5', '1.0.4'),
@@ -143,7 +94,40 @@ export const SETTINGS = {
   AUDIT_REQUIRED: flag,
   LOG_LEVEL: choice('info', 'trace', 'debug', 'info', 'warn', 'error', 'silent'),
   LOG_FORMAT: choice('auto', 'auto', 'json', 'pretty'),
-  ...TRACING_SETTINGS,
-  ...SERVICE_SETTINGS,
-  ...PROVIDER_SETTINGS,
+  // OpenTelemetry, under its standard names. The SDK's own variables need no entry.
+  OTEL_EXPORTER_OTLP_ENDPOINT: secret(setting(undefined, 'an http:// or https:// URL', httpBase)),
+  OTEL_EXPORTER_OTLP_HEADERS: secret(PAIRS),
+  OTEL_SERVICE_NAME: matching(
+    'standin',
+    '1 to 255 printable ASCII characters',
+    /^[\x20-\x7e]{1,255}$/,
+  ),
+  OTEL_RESOURCE_ATTRIBUTES: PAIRS,
+  OTEL_TRACES_SAMPLER: choice(
+    'parentbased_always_on',
+    ...(['always_on', 'always_off', 'traceidratio'] as const),
+    ...(['parentbased_always_on', 'parentbased_always_off', 'parentbased_traceidratio'] as const),
+  ),
+  OTEL_TRACES_SAMPLER_ARG: setting('1', '0 to 1', (text) =>
+    /^(0(\.\d{1,9})?|1(\.0{1,9})?)$/.test(text) ? Number(text) : undefined,
+  ),
+  // The service that `standin tokenize` and `standin detokenize` call.
+  STANDIN_URL: secret(
+    setting(
+      'http://127.0.0.1:8080',
+      'an http:// or https:// URL that ends before /api/v1: leave that out',
+      httpBase,
+    ),
+  ),
+  STANDIN_API_KEY: secret(
+    matching(
+      undefined,
+      'an API key: stk_ and 34 letters and digits; or a JWT',
+      /^(stk_[0-9A-Za-z]{34}|[\w-]+\.[\w-]+\.[\w-]+)$/,
+    ),
+  ),
+  // The provider of language models that `standin model-proxy` calls.
+  PROVIDER_API_KEY: secret(
+    matching(undefined, 'printable ASCII characters without spaces', /^[\x21-\x7e]{1,512}$/),
+  ),
 } as const;
