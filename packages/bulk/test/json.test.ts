@@ -32,18 +32,6 @@ test('the items of any array are rows; with other values it is the array with ot
   );
 });
 
-test('bytes that no path leads to are copied: spaces, numbers, escapes, invalid UTF-8', async () => {
-  const text = '[ {"n":1.10e+5,"e":"\\u0041\\/]","\xff":"\xc3","a" : "x"}\r\n ,\n7 , [ ] ]\n\n';
-  const { output, problems } = await json(Buffer.from(text, 'latin1'), 'a', () => 'T');
-  expect(problems).toEqual([
-    '3: is a number, not a string',
-    '3: is an array: the path does not fit',
-  ]);
-  expect(output.toString('latin1')).toBe(
-    '[ {"n":1.10e+5,"e":"\\u0041\\/]","\xff":"\xc3","a" : "T"} ]\n\n',
-  );
-});
-
 describe('texts that are no array', () => {
   test.each([
     ['{"a":"x"}', '{"a":"T"}'],
@@ -64,10 +52,7 @@ describe('texts that are no array', () => {
 
 describe('what is not JSON ends the run with the line', () => {
   test.each([
-    ['[', 'ends in the middle of its JSON'],
-    ['[1', 'ends in the middle of its JSON'],
     ['[{}\n,', 'ends in the middle of its JSON'],
-    ['{"a":"x', 'ends in the middle of its JSON'],
     ['[{},\n,{}]', 'Line 2 of the file is not JSON: a comma or bracket is wrong there'],
     ['[{}\n{}]', 'Line 2 of the file'],
     ['[{},\n\n]', 'Line 3 of the file'],
@@ -188,9 +173,8 @@ describe('of NDJSON, what no path leads to is copied byte for byte', () => {
 
   test('in pieces of any size', async () => {
     const input = '{"a":"one"}\n{"a":"two"}\r\n\n{"a":"three"}';
-    for (let pieceBytes = 1; pieceBytes < input.length; pieceBytes++) {
-      const options = { format: 'ndjson', fields: 'a' } as const;
-      const { output } = await edited(input, options, (value) => value, pieceBytes);
+    for (let size = 1; size < input.length; size++) {
+      const { output } = await edited(input, { format: 'ndjson', fields: 'a' }, undefined, size);
       expect(output.toString()).toBe(input);
     }
   });
@@ -215,6 +199,7 @@ describe('rows of NDJSON', () => {
     ['{"a":["b"]}', 'a[*],a[0].b', '1: a[0] is a string, and a field is named inside it'],
     ['{"a":[{"b":"c","d":"e"}]}', 'a[*],a[0].b', '1: a[*] is an object: name fields inside it'],
     ['["b"]', 'a', '1: is an array: the path does not fit'],
+    ['7', 'a', '1: is a number, not a string'],
     ['{"a":"b"', 'a', '1: is not JSON'],
     ['{"a":"b"}{}', 'a', '1: is not JSON'],
     ['\n\n{"a":"\\ud800"}', 'a', '3: a has half of a surrogate pair'],

@@ -53,15 +53,18 @@ test('the share is what was written, not what was read ahead', async () => {
   expect(shares.at(-1)).toBe(1);
 });
 
-test.each([
-  ['an empty list is its field', '{"a":[]}\n', 0],
-  ['where all rows are bad, no field is missing', '{"b":1}{\n', 1],
-])('%s', async (_, text, bad) => {
+test.each<[string, 'csv' | 'ndjson', string, string, number]>([
+  ['an empty list is its field', 'ndjson', 'a[*]', '{"a":[]}\n', 0],
+  ['where all rows are bad, no field is missing', 'ndjson', 'a[*]', '{"b":1}{\n', 1],
+  ['a file of no rows is done at once', 'ndjson', 'a', '', 0],
+  ['a header alone is a file of no rows', 'csv', 'a', 'a,b', 0],
+])('%s', async (_, format, fields, text, bad) => {
   const inputPath = join(folder, 'in');
   writeFileSync(inputPath, text);
   const paths = { inputPath, outputPath: join(out, 'out'), rejectsPath: join(out, 'rejects') };
-  const { rejected } = await begin({ ...JOB, ...paths, format: 'ndjson', fields: 'a[*]' });
+  const { rejected } = await begin({ ...JOB, ...paths, format, fields });
   expect(rejected).toBe(bad);
+  expect(readFileSync(paths.outputPath, 'utf8')).toBe(bad ? '' : text);
 });
 
 test('an input comes whole in pieces of any size, packed or not, from any offset', async () => {

@@ -110,6 +110,26 @@ test.each<[string, Way]>([
   expect(left.size).toBe(0);
 });
 
+test('one signal ends many calls with its reason, and the runtime sees no leak', async () => {
+  const warnings: Error[] = [];
+  const warn = (warning: Error) => warnings.push(warning);
+  process.on('warning', warn);
+  onTestFinished(() => void process.off('warning', warn));
+  const controller = new AbortController();
+  const options = { url: 'http://127.0.0.1:8080', apiKey: API_KEY, maxValues: 1, concurrency: 15 };
+  const client = new Standin({ ...options, fetch: silent });
+  const values = Array.from({ length: 20 }, (_, i) => `Value no ${i}`);
+  const calls = Array.from({ length: 15 }, () =>
+    client.tokenizeValues(values, { signal: controller.signal }).catch((reason) => reason),
+  );
+  await tick();
+  expect(open).toBe(15 * 15);
+  controller.abort('shutdown');
+  expect(new Set(await Promise.all(calls))).toEqual(new Set(['shutdown']));
+  await tick();
+  expect([open, warnings]).toEqual([0, []]);
+});
+
 test('a signal that lives on keeps nothing of the calls that had it', async () => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
