@@ -1,9 +1,12 @@
 import { html } from 'hono/html';
-import type { OpenApiDocument, PathOperation, Response } from './elements.ts';
+import { type OpenApiDocument, type PathOperation, type Response, textOf } from './elements.ts';
 
 /** The document for people: HTML for a view of the console, which has its style. */
-export function referenceHtml({ info, servers, components, paths }: OpenApiDocument): string {
+export function referenceHtml(document: OpenApiDocument): string {
+  const { info, servers, components, paths } = document;
   const { url } = servers[0]!;
+  // The browser would load /openapi.json without the session of the page.
+  const file = `data:application/json,${encodeURIComponent(textOf(document))}`;
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
   );
@@ -14,7 +17,7 @@ export function referenceHtml({ info, servers, components, paths }: OpenApiDocum
 <ul>${links}<li><a href="#schemas">Schemas</a></li></ul>
 </nav>
 <div>
-<p>${info.title} API ${info.version}. ${info.summary}. For programs: <a href="/openapi.json" download>openapi.json</a> (OpenAPI 3.1).</p>
+<p>${info.title} API ${info.version}. ${info.summary}. For programs: <a href="${file}" download="openapi.json">openapi.json</a> (OpenAPI 3.1).</p>
 <p>The service listens on <code>${url}</code>.</p>
 ${markdown(info.description)}
 ${operations.map(

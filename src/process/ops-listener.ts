@@ -86,10 +86,10 @@ export async function openOpsListener(options: OpsListenerOptions) {
   };
 }
 
-function factsOf({ config, license, certificate, listener }: OpsListenerOptions) {
+function factsOf({ config, license, certificate }: OpsListenerOptions) {
   const startedAt = new Date(Date.now() - 1000 * process.uptime()).toISOString();
   return () => ({
-    ...{ startedAt, serviceUrl: listener.url, version: VERSION },
+    ...{ startedAt, version: VERSION },
     ...{ interfaceVersion: config.INTERFACE_VERSION, hasAdmin: config.ADMIN_TOKEN !== undefined },
     license: config.license ? { daysLeft: license.daysLeft() ?? 0 } : null,
     certificate: certificate ? { expires_at: certificate.expiresAt.toISOString() } : null,

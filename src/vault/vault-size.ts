@@ -22,11 +22,29 @@ interface GrowthPoint {
 }
 
 /**
- * How long to keep a count that took `tookMs`. Counting may use one connection for at most a 200th
- * of the time, but cheap counts should look live.
+ * Keeps an answer for 200 times the time that it took: counting may use one connection for at most
+ * a 200th of the time, but cheap counts should look live. After a failure, the next call asks.
  */
-export function freshFor(tookMs: number): number {
-  return Math.min(60_000, Math.max(1_000, 200 * tookMs));
+export function keptFresh<T>(ask: () => Promise<T>): () => Promise<T> {
+  let latest: Promise<T> | undefined;
+  let freshUntilMs = Infinity;
+  return () => {
+    if (latest !== undefined && performance.now() < freshUntilMs) return latest;
+    freshUntilMs = Infinity;
+    const askedAtMs = performance.now();
+    const asked = ask();
+    latest = asked;
+    asked.then(
+      () => {
+        const nowMs = performance.now();
+        freshUntilMs = nowMs + Math.min(60_000, Math.max(1_000, 200 * (nowMs - askedAtMs)));
+      },
+      () => {
+        latest = undefined;
+      },
+    );
+    return asked;
+  };
 }
 
 /** The size of the vault, and its growth while this process runs. */
@@ -34,8 +52,8 @@ export class VaultSizes {
   readonly #pool: Pool;
   #growth: GrowthPoint[] = [];
   #intervalMs = FIRST_INTERVAL_MS;
-  #size: Promise<VaultSize> | undefined;
-  #freshUntilMs = -Infinity;
+  /** Rejects with Unavailable. */
+  readonly read = keptFresh(() => this.#ask());
   #timer: NodeJS.Timeout | undefined;
 
   constructor(pool: Pool) {
@@ -57,28 +75,12 @@ export class VaultSizes {
     return this.#growth;
   }
 
-  /** The size, at most a minute old. Rejects with Unavailable; the next call then counts again. */
-  read(): Promise<VaultSize> {
-    if (this.#size === undefined || performance.now() >= this.#freshUntilMs) {
-      this.#freshUntilMs = Infinity;
-      const size = this.#ask();
-      this.#size = size;
-      size.catch(() => {
-        this.#size = undefined;
-      });
-    }
-    return this.#size;
-  }
-
   async #ask(): Promise<VaultSize> {
-    const askedAtMs = performance.now();
-    const deadlineMs = askedAtMs + VAULT_TIMEOUT_MS;
+    const deadlineMs = performance.now() + VAULT_TIMEOUT_MS;
     const [{ records, isExact }, bytes] = await Promise.all([
       countRecords(this.#pool, deadlineMs),
       recordsBytes(this.#pool, deadlineMs).catch(() => null),
     ]);
-    const nowMs = performance.now();
-    this.#freshUntilMs = nowMs + freshFor(nowMs - askedAtMs);
     this.#remember({ atMs: Date.now(), records });
     return { records, isEstimate: !isExact, bytes };
   }

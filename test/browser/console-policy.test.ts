@@ -58,7 +58,6 @@ describe.skipIf(chromiumBin === undefined)('the playground and the policy in the
   const field = (name: string) => at.page.getByLabel(name, { exact: true });
   const tokens = () => field('Tokens').inputValue();
   const error = (id: string) => () => at.page.locator(`#${id}-error`).textContent();
-  const selection = () => at.page.evaluate('getSelection().toString()');
   /** The table, row by row: field, kind under a policy, value, token and restored with its mark. */
   const fields = async () => {
     const rows = await at.page.locator('.fields tbody tr').all();
@@ -100,29 +99,23 @@ describe.skipIf(chromiumBin === undefined)('the playground and the policy in the
       await tokenize(JSON.stringify(NAUGHTY));
       const made: Record<string, string> = JSON.parse(await tokens());
       for (const token of Object.values(made)) expect(token).toMatch(/^[\x20-\x7e]+_tok$/);
-      await restore(/^Restored: equal to the original$/);
+      await restore(/^Restored$/);
       const path = (name: string) => (name.startsWith('<') ? `["${name}"]` : name);
       expect(await fields()).toEqual(
-        Object.entries(NAUGHTY).map(([name, value]) => [
-          ...[path(name), value, made[name], `${value} equal to the value`],
-        ]),
+        Object.entries(NAUGHTY).map(([name, value]) => [...[path(name), value, made[name], value]]),
       );
       expect(await scripts()).toBe(before);
       expect(await at.page.getByRole('status').allTextContents()).toContainEqual(
-        expect.stringMatching(/ms.*request [\w-]{8,}/),
+        expect.stringMatching(/request [\w-]{8,}/),
       );
       await isUsable();
     });
 
-    test('takes one plain value, and the whole body of a request', async () => {
+    test('takes one plain value', async () => {
       await tokenize('  ann@example.com\n');
-      await at.tab.shows('Sent as one value');
       const [[path, value, token] = []] = await fields();
       expect([path, value]).toEqual(['value', 'ann@example.com']);
       expect(token).toMatch(/^[a-z]+@[a-z]+\.[a-z]+_tok$/);
-      await tokenize('{"data": {"mail": "ann@example.com"}}');
-      expect(await fields()).toEqual([['mail', 'ann@example.com', token, '–']]);
-      await at.tab.shows('Sent as the body of a request');
     });
 
     test('never shows tokens of other values', async () => {
@@ -159,10 +152,9 @@ describe.skipIf(chromiumBin === undefined)('the playground and the policy in the
       ['', '{"a": "b"}', 'api-key', 'Type an API key first.'],
       [undefined, '', 'original', 'Type or paste a value'],
       [undefined, '{"a": }', 'original', 'This is not JSON'],
-      [undefined, '["a"]', 'original', 'must be a JSON object'],
-      [undefined, '{\n"a": {"b c": ["x",\n7]}}', 'original', 'Line 3: data.a["b c"][1]: must be'],
+      [undefined, '{"a": {"b c": ["x", 7]}}', 'original', 'data.a["b c"][1]: must be'],
       [STRANGER, '{"a": "b"}', 'api-key', 'does not know this API key'],
-      ['support', '{"a": "b"}', 'api-key', 'The client of this API key may not tokenize.'],
+      ['support', '{"a": "b"}', 'api-key', 'this client may not tokenize'],
       ['slow', '{"a": "b"}', 'api-key', 'in '],
     ])(
       'says what is wrong beside the field that it is about: "%s", %s',
@@ -176,7 +168,6 @@ describe.skipIf(chromiumBin === undefined)('the playground and the policy in the
         };
         await eventually(again).toContain(words);
         await eventually(() => at.page.evaluate('document.activeElement.id')).toBe(about);
-        if (words.startsWith('Line')) expect(await selection()).toBe('7');
         if (key === 'slow') await eventually(again).toMatch(/limit .* Try again in \d+ s/);
       },
     );
@@ -241,8 +232,8 @@ describe.skipIf(chromiumBin === undefined)('the playground and the policy in the
       expect(await page.locator('.fields .note').textContent()).toBe(
         'Passed unchanged: id (number) price (number) note in clear cards[0].cvc (null) ',
       );
-      await restore(/^Restored: equal to the original$/);
-      expect(await page.locator('.fields .equal').count()).toBe(4);
+      await restore(/^Restored$/);
+      for (const one of await fields()) expect(one.at(-1)).toBe(one[2]);
       await tab.go('requests');
       await eventually(() => tab.row('in clear').first().textContent()).toContain('41 in clear');
       await tab.go(`client/${at.service.client_id}`);
@@ -252,12 +243,9 @@ describe.skipIf(chromiumBin === undefined)('the playground and the policy in the
       await isUsable();
     });
 
-    test('the example fits the policy, and one value is sent as a list', async () => {
+    test('one value is sent as a list, and a record of no field is told', async () => {
       await tokenize('ann@example.com');
       expect((await fields())[0]!.slice(0, 3)).toEqual(['values[0]', 'text', 'ann@example.com']);
-      await at.tab.button('Example').click();
-      await at.tab.button('Tokenize').click();
-      await eventually(async () => (await fields()).length).toBe(4);
       await tokenize('{"a": "no field of it"}', /^Nothing was tokenized: no field of the policy/);
       expect(await fields()).toEqual([]);
     });
@@ -269,13 +257,12 @@ describe.skipIf(chromiumBin === undefined)('the playground and the policy in the
       await at.tab.button('Restore').click();
       const words = 'data.iban: this client may not see values of kind iban';
       await eventually(error('tokens')).toContain(words);
-      expect(await selection()).toMatch(/^"GB82 .*_tok"$/);
       const rights = await at.page.locator('.rights').textContent();
       expect(rights).toMatch(/client support.*card masked \*{4} 4242.*iban none/);
       await at.page.getByLabel('Lenient').check();
-      await restore(/^Restored: 2 masked, 1 forbidden$/);
+      await restore(/^Restored$/);
       expect((await fields()).map((cells) => cells.at(-1))).toEqual([
-        ...['Ann <b>Lee</b> equal to the value', 'a***@example.commasked'],
+        ...['Ann <b>Lee</b>', 'a***@example.commasked'],
         ...['**** 1111masked', 'left: forbidden'],
       ]);
       await isUsable();
@@ -321,7 +308,7 @@ describe.skipIf(chromiumBin === undefined)('the playground and the policy in the
       const moved = { customer: { name: made.cards[0].number, emails: ['nobody_tok'] } };
       await field('Tokens').fill(JSON.stringify(moved));
       await at.page.getByLabel('Lenient').check();
-      await restore(/^Restored: 1 masked, 1 unknown$/);
+      await restore(/^Restored$/);
       expect((await fields()).map((cells) => `${cells[1]} ${cells.at(-1)}`)).toEqual([
         ...['card **** 1111masked', 'email left: unknown'],
       ]);
@@ -357,7 +344,7 @@ describe.skipIf(chromiumBin === undefined)('the playground and the policy in the
       ['', 'a', 'Type an API key first.'],
       [undefined, '', 'Type or paste a text'],
       [STRANGER, 'a', 'does not know this API key'],
-      ['support', 'a', 'The client of this API key may not tokenize.'],
+      ['support', 'a', 'this client may not tokenize'],
     ])('says why a text was not read: "%s", "%s"', async (key, text, words) => {
       const apiKey = key === 'support' ? support.api_key : key;
       if (apiKey !== undefined) await field('API key').fill(apiKey);

@@ -101,7 +101,7 @@ test('the pictures of the playground and the acts', { timeout: 120_000 }, async 
   await button('Tokenize').click();
   await page.getByText('Tokenized', { exact: true }).waitFor();
   await button('Restore').click();
-  await page.getByText('equal to the original').waitFor();
+  await page.getByText('Restored', { exact: true }).first().waitFor();
   await picture(tab, 'playground');
 
   const document =

@@ -8,7 +8,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { HISTORY_MS, SAMPLE_INTERVAL_MS, type Sample } from '#console';
 import type { Client } from '../../src/client-settings.ts';
 import { createMetrics } from '../../src/observe/metrics.ts';
-import { type CurrentState, PolicyInForce, sharesOf } from '../../src/ops/console/current-state.ts';
+import { type CurrentState, PolicyInForce } from '../../src/ops/console/current-state.ts';
 import { EventStreams } from '../../src/ops/console/events.ts';
 import { readAssets } from '../../src/ops/console/routes.ts';
 import {
@@ -163,28 +163,6 @@ test('what was found in texts is counted by day in UTC, for seven days', () => {
   ]);
   for (let day = 24; day < 31; day++) add(`2026-11-${day}`, { mail: day, constructor: 1 });
   expect([days.size, days.has('2026-11-23'), days.has('2026-11-24')]).toEqual([7, false, true]);
-});
-
-describe('records of the key versions', () => {
-  const shares = (records: number | null, ...counts: (number | null)[]) => {
-    const version = { version: 1, created_at: '', isNewest: false };
-    return sharesOf(
-      counts.map((one) => ({ ...version, records: one })),
-      records,
-    ).map((one) => one.records);
-  };
-
-  test.each([
-    [[169, 133], 302, [500, 395]],
-    [[3, 4, 3], 10, [1, 1, 1]],
-    [[3, 0], 3, [3, 0]],
-    [[0, 0], 0, [0, 0]],
-    // One of the counts is not known.
-    [[null, null], null, [1, 2]],
-    [[null], 5, [null]],
-  ])('are %j of %s, however they were counted: %j', (expected, records, counts) => {
-    expect(shares(records, ...counts)).toEqual(expected);
-  });
 });
 
 const MIB = 1_048_576;

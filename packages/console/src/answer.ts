@@ -35,7 +35,7 @@ export function useAnswer<T>(path: string | null): Fetched<T> {
       .finally(() => {
         isAsking.current = false;
       });
-  }, [path, feed.samples.last ?? feed.link]);
+  }, [path, feed.samples.at(-1) ?? feed.link]);
   return isCurrent ? known : NONE;
 }
 

@@ -1,8 +1,8 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
+import { feed } from './feed.ts';
 import { clock } from './format.ts';
 import type { Children } from './parts.tsx';
-import { color, themeShown } from './theme.ts';
 
 /** A line. `color` is its number among the stylesheet's colors (--series-1 and so on). */
 export interface Line {
@@ -35,6 +35,19 @@ interface ChartProps {
   readonly children?: Children;
 }
 
+/** The colors follow the system. A canvas does not follow the stylesheet by itself. */
+const isDark = matchMedia('(prefers-color-scheme: dark)');
+isDark.addEventListener('change', () => feed.changed());
+const probe = document.createElement('i');
+probe.hidden = true;
+document.body.append(probe);
+
+/** A color of the stylesheet. */
+function color(name: string): string {
+  probe.style.color = `var(${name})`;
+  return getComputedStyle(probe).color;
+}
+
 const HEIGHT_PX = 176;
 const FONT = '11px system-ui, sans-serif';
 /** Room for a time, in the widest of the usual fonts 51 px: labels neither touch nor are cut. */
@@ -64,7 +77,7 @@ export function Chart(props: ChartProps) {
       drawn.current?.destroy();
     };
   }, []);
-  useEffect(() => drawn.current?.setData(data), [data, themeShown()]);
+  useEffect(() => drawn.current?.setData(data), [data, isDark.matches]);
   const at = index ?? data[0].length - 1;
   const timeS = index === null ? undefined : data[0][index];
   return (

@@ -1,6 +1,6 @@
 import { EventReader } from './event-stream.ts';
-import { type ConsoleState, PATHS, SAMPLE_INTERVAL_MS } from './protocol.ts';
-import { SampleHistory } from './samples.ts';
+import { type ConsoleState, PATHS, SAMPLE_INTERVAL_MS, type Sample } from './protocol.ts';
+import { withSample } from './samples.ts';
 import { send } from './send.ts';
 
 /**
@@ -16,7 +16,8 @@ const RETRY_MS = [1_000, 2_000, 5_000] as const;
 
 /** The data of the page, kept current by one stream of events. */
 class Feed {
-  samples = new SampleHistory();
+  /** Of the last 15 minutes, oldest first. */
+  samples: readonly Sample[] = [];
   state: ConsoleState | null = null;
   link: Link = 'loading';
   /** Name of the administrator who is signed in to act; null: nobody is. */
@@ -47,7 +48,7 @@ class Feed {
   signedOut(): void {
     this.#connection.abort();
     this.state = null;
-    this.samples = new SampleHistory();
+    this.samples = [];
     this.admin = null;
     this.#setLink('signed_out');
   }
@@ -113,8 +114,8 @@ class Feed {
 
   #take(name: string, data: string): void {
     this.#heardMs = performance.now();
-    if (name === 'history') this.samples.replace(JSON.parse(data));
-    if (name === 'sample') this.samples.add(JSON.parse(data));
+    if (name === 'history') this.samples = JSON.parse(data);
+    if (name === 'sample') this.samples = withSample(this.samples, JSON.parse(data));
     if (name === 'state') {
       this.state = JSON.parse(data);
       this.#stateHeardMs = this.#heardMs;

@@ -5,7 +5,6 @@ import { checksOf, type Level, worstOf } from './health.ts';
 import { Badge, Dialog, Quiet } from './parts.tsx';
 import { recall } from './send.ts';
 import { SignIn, signOut } from './sign-in.tsx';
-import { chooseTheme, chosenTheme, THEMES } from './theme.ts';
 
 /** Level and words of the connection, and what is spoken: no passing seconds. */
 const LINKS: Record<Link, readonly [Level | 'live', string, string]> = {
@@ -50,17 +49,6 @@ export function Header({ links, route }: { links: Links; route: string }) {
         )}
         <Badge level={level}>{link === 'stale' ? `${words} ${duration(silenceMs)}` : words}</Badge>
       </span>
-      <select
-        aria-label="Theme"
-        value={chosenTheme()}
-        onChange={({ currentTarget }) => chooseTheme(currentTarget.value)}
-      >
-        {Object.entries(THEMES).map(([value, name]) => (
-          <option key={value} value={value}>
-            {name}
-          </option>
-        ))}
-      </select>
       {link !== 'signed_out' && <Session />}
       <p class="unseen" role="status">
         {health ? `${spoken} ${health.text}.` : spoken}

@@ -1,13 +1,11 @@
-import type { ClientState, RecentRequest } from './protocol.ts';
+import type { ClientState } from './protocol.ts';
 
-/** Sortable columns by head. */
+/** What the sortable columns sort by, by head. */
 const SORTS = {
-  Client: (a: ClientState, b: ClientState) => a.name.localeCompare(b.name),
-  'API keys': (a: ClientState, b: ClientState) => a.liveApiKeys - b.liveApiKeys,
-  'Last use': (a: ClientState, b: ClientState) =>
-    (a.last_used_at ?? '').localeCompare(b.last_used_at ?? ''),
-  'Requests per second': (a: ClientState, b: ClientState) =>
-    (a.requestsPerS ?? -1) - (b.requestsPerS ?? -1),
+  Client: ({ name }: ClientState) => name,
+  'API keys': ({ liveApiKeys }: ClientState) => liveApiKeys,
+  'Last use': ({ last_used_at: usedAt }: ClientState) => usedAt ?? '',
+  'Requests per second': ({ requestsPerS }: ClientState) => requestsPerS ?? -1,
 };
 
 export type SortColumn = keyof typeof SORTS;
@@ -27,21 +25,21 @@ export function clicked(column: SortColumn, before: Order): Order {
   return { column, isDescending };
 }
 
-/**
- * Clients with all words of the filter in name, id or space. Equal clients sort by name, then id.
- */
+/** Clients with all words of the filter in name, id or space. Equal clients stay in their order. */
 export function arrange(
   clients: readonly ClientState[],
   filter: string,
   { column, isDescending }: Order,
 ): ClientState[] {
   const sign = isDescending ? -1 : 1;
+  const of = SORTS[column];
   return clients
     .filter(({ name, client_id: id, space }) => hasWords(filter, name, id, space))
-    .sort(
-      (a, b) =>
-        sign * SORTS[column](a, b) || SORTS.Client(a, b) || (a.client_id < b.client_id ? -1 : 1),
-    );
+    .sort((a, b) => sign * compare(of(a), of(b)));
+}
+
+function compare(a: string | number, b: string | number): number {
+  return typeof a === 'number' ? a - Number(b) : a.localeCompare(String(b));
 }
 
 /** Whether all words of the filter are in the texts. */
@@ -49,11 +47,4 @@ export function hasWords(filter: string, ...texts: readonly (string | number | n
   const text = texts.join(' ').toLowerCase();
   const words = filter.toLowerCase().split(/\s+/);
   return words.every((word) => text.includes(word));
-}
-
-/** Every reason with the number of its requests, the most frequent first. */
-export function reasonsOf(requests: readonly RecentRequest[]): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const { why } of requests) counts.set(why, (counts.get(why) ?? 0) + 1);
-  return new Map([...counts].sort(([a, of], [b, other]) => other - of || (a < b ? -1 : 1)));
 }

@@ -12,7 +12,6 @@ import { Playground } from './playground.tsx';
 import { Reference } from './reference.tsx';
 import { Requests } from './requests.tsx';
 import { loadAdmin, SignIn } from './sign-in.tsx';
-import { applyTheme } from './theme.ts';
 import { Vault } from './vault.tsx';
 
 /**
@@ -124,7 +123,6 @@ function draw(): void {
   if (!document.hidden) render(<Page />, document.getElementById('page')!);
 }
 
-applyTheme();
 feed.changed = draw;
 addEventListener('hashchange', draw);
 document.addEventListener('visibilitychange', draw);

@@ -3,16 +3,9 @@ import { Chart, type Line } from './chart.tsx';
 import { feed } from './feed.ts';
 import { duration, ms, si, whole } from './format.ts';
 import { checksOf } from './health.ts';
-import { Bar, Choices, Command, Facts, Table, type Tile, Tiles, Unseen } from './parts.tsx';
+import { Bar, Choices, Facts, Table, type Tile, Tiles, Unseen } from './parts.tsx';
 import type { ConsoleState, DetectionsOfDay, Latency, Sample } from './protocol.ts';
-import {
-  columnsOf,
-  type Figures,
-  figuresOf,
-  hasRequests,
-  type Pick,
-  requestsOf,
-} from './samples.ts';
+import { columnsOf, type Figures, figuresOf, type Pick, requestsOf, windowOf } from './samples.ts';
 import { recordsTile } from './vault.tsx';
 
 const MINUTES = [1, 5, 15] as const;
@@ -23,16 +16,14 @@ export function Overview() {
   const [chosen, choose] = useState(1);
   const { samples, state, nowMs } = feed;
   const windowMs = MINUTES[chosen]! * MINUTE_MS;
-  const shown = useMemo(() => samples.window(windowMs), [samples.last, windowMs]);
-  const isIdle = state !== null && !hasRequests(samples.window(15 * MINUTE_MS));
+  const shown = useMemo(() => windowOf(samples, windowMs), [samples, windowMs]);
   const names = MINUTES.map((minutes) => `${minutes} min`);
   return (
     <>
       <Bar title="Overview">
         <Choices legend="Time shown" names={names} chosen={chosen} choose={choose} />
       </Bar>
-      <Tiles tiles={tilesOf(samples.last, state)} />
-      {isIdle && <FirstSteps {...state} />}
+      <Tiles tiles={tilesOf(samples.at(-1), state)} />
       <div class="charts">
         {PLOTS.map((plot) => (
           <TrafficChart key={plot.title} plot={plot} samples={shown} windowMs={windowMs} />
@@ -101,27 +92,6 @@ function tilesOf(last: Sample | undefined, state: ConsoleState | null): Tile[] {
 
 function both({ tokenize, detokenize }: Sample, count: 'refused' | 'failed'): number {
   return tokenize[count] + detokenize[count];
-}
-
-/** Shows a command for a first request while the service has none. */
-function FirstSteps({ serviceUrl }: ConsoleState) {
-  const url = new URL(serviceUrl);
-  // A service that listens on all addresses listens on that of this page, too.
-  if (['0.0.0.0', '[::]'].includes(url.hostname)) url.hostname = location.hostname;
-  const text = `curl ${url.origin}/api/v1/tokenize \\
-  -H "Authorization: Bearer $STANDIN_API_KEY" \\
-  -H 'Content-Type: application/json' \\
-  -d '{"data":{"name":"Jane Doe"}}'`;
-  return (
-    <section class="card">
-      <h2>No requests in the last 15 minutes</h2>
-      <p>
-        The charts begin with the first one. Send it with an API key, or use the{' '}
-        <a href="#/playground">playground</a>.
-      </p>
-      <Command label="Command that sends a request" of="the command" text={text} />
-    </section>
-  );
 }
 
 interface TrafficPlot {

@@ -1,37 +1,19 @@
-import { pathText, readPath, type Steps } from '#client/path';
-import { eachItem, eachMember, skipSpace, valueEnd } from '#paths/json-text';
+import { pathText, type Steps } from '#client/path';
+import { eachMember, valueEnd } from '#paths/json-text';
 import type { PolicyDetail } from './protocol.ts';
 
-/** What the playground sends: the `data` of a request, as JSON, and how it was read. */
-export interface Input {
-  readonly text: string;
-  readonly note: string;
-}
-
 /**
- * Reads a pasted text. A text that does not look like JSON is one value. Of the body of a request,
- * only `data` is sent.
+ * The `data` of a request, as JSON. A text that does not look like JSON is one value.
  * @param hasFields whether the policy names fields: the service then replaces a list `values`
  * @throws Error with words for the user
  */
-export function inputOf(text: string, hasFields = false): Input {
+export function dataOf(text: string, hasFields: boolean): string {
   const trimmed = text.trim();
   if (trimmed === '')
     throw new Error('Type or paste a value or a JSON object, or take the example.');
   const data = /^[{["]/.test(trimmed) ? parsed(trimmed) : trimmed;
-  if (typeof data === 'string') {
-    const [name, value] = hasFields ? ['values', [data]] : ['value', data];
-    const note = `Sent as one value, with the name "${name}".`;
-    return { text: JSON.stringify({ [name as string]: value }, null, 2), note };
-  }
-  if (!isObject(data))
-    throw new Error('This must be a JSON object, with names and values: {"name": "Jane Doe"}');
-  if (Object.keys(data).join() !== 'data' || !isObject(data.data))
-    return { text: trimmed, note: '' };
-  return {
-    text: trimmed.slice(...placeOf(trimmed, ['data'])!),
-    note: 'Sent as the body of a request: what is in "data".',
-  };
+  if (typeof data !== 'string') return trimmed;
+  return JSON.stringify(hasFields ? { values: [data] } : { value: data }, null, 2);
 }
 
 function parsed(text: string): unknown {
@@ -42,8 +24,15 @@ function parsed(text: string): unknown {
   }
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+/** The `data` of an answer, byte for byte: a parser would change some of its numbers. */
+export function dataIn(answer: string): string {
+  let data = '';
+  eachMember(answer, 0, (start, end, from) => {
+    const to = valueEnd(answer, from);
+    if (answer.slice(start, end) === '"data"') data = answer.slice(from, to);
+    return to;
+  });
+  return data;
 }
 
 /** A value that is no object or list, with its path, such as `customer.emails[1]`. */
@@ -64,36 +53,6 @@ export function leavesOf(data: unknown, steps: readonly (string | number)[] = []
 /** A path of the service, which begins with `data`, as the page shows it. */
 export function inData(path: string): string {
   return path.replace(/^data\.?/, '');
-}
-
-/** The path at the start of a service's message: `data.emails[1]: must be a string`. */
-function pathIn(message: string): string | undefined {
-  return /^(data(?:\.[\w-]+|\[\d+\]|\["(?:[^"\\]|\\.)*"\])*): /.exec(message)?.[1];
-}
-
-/** Offsets in `data`, as JSON, of the value that a service's message is about. */
-export function placeIn(text: string, message: string): readonly [number, number] | undefined {
-  const path = pathIn(message);
-  return path === undefined ? undefined : placeOf(text, readPath(path).steps.slice(1));
-}
-
-/** Offsets of a value in valid JSON; undefined: the path does not exist. */
-export function placeOf(text: string, steps: Steps): readonly [number, number] | undefined {
-  let at = skipSpace(text, 0);
-  for (const step of steps) {
-    let found: number | undefined;
-    const see = (name: string | number, from: number) => {
-      // As in JSON.parse, the last of several equal names counts.
-      if (name === step) found = from;
-      return valueEnd(text, from);
-    };
-    if (text[at] === '[') eachItem(text, at, see);
-    else if (text[at] === '{')
-      eachMember(text, at, (start, end, from) => see(JSON.parse(text.slice(start, end)), from));
-    if (found === undefined) return undefined;
-    at = found;
-  }
-  return [at, valueEnd(text, at)];
 }
 
 /**
@@ -124,43 +83,19 @@ export function kindsIn(
   return kinds;
 }
 
-/** Items of a list in an example. */
-const MAX_ITEMS = 10;
+/** The input that caused a failure, or the service. */
+export type About = 'api-key' | 'text' | 'service';
 
-/** A record with an example in each field, and a number beside them. */
-export function recordOf({ kinds, fields }: PolicyDetail): object | undefined {
-  if (fields === null) return undefined;
-  const record: Record<string | number, unknown> = { order: 1001 };
-  for (const { steps, kind } of fields) {
-    if (steps.some((step) => Number(step) >= MAX_ITEMS)) continue;
-    const { example } = kinds.find(({ name }) => name === kind)!;
-    let branch = record;
-    for (const [i, step] of steps.entries()) {
-      const next = steps[i + 1];
-      branch[step ?? 0] ??= next === undefined ? example.value : typeof next === 'string' ? {} : [];
-      branch = branch[step ?? 0] as typeof record;
-    }
-  }
-  return record;
-}
-
-/** The input that caused a failure, or the service, and the remedy. */
-export type Failure = readonly [about: 'api-key' | 'text' | 'service', words: string];
-
-/** @param verb the operation, for the message */
-export function failureOf(status: number, body: unknown, verb: string): Failure {
-  const json = (body ?? {}) as { readonly message?: string; readonly retry_after?: number };
-  const { message = '', retry_after: retryAfter = 1 } = json;
-  const known: Record<number, Failure> = {
-    400: ['text', message || 'The service does not accept this.'],
-    401: ['api-key', 'The service does not know this API key: it is mistyped, expired or revoked.'],
-    // With a path, it is about a kind that the client may not see.
-    403: pathIn(message)
-      ? ['text', message]
-      : ['api-key', `The client of this API key may not ${verb}.`],
-    413: ['text', 'Too large: the setting BODY_LIMIT is the most that the service accepts.'],
-    429: ['api-key', `A limit of this client is reached. Try again in ${retryAfter} s.`],
-    503: ['service', 'The service is too busy at the moment. Try again.'],
-  };
-  return known[status] ?? ['service', message || `The service answered ${status}.`];
+export function failureOf(
+  status: number,
+  body: { readonly message?: string; readonly retry_after?: number },
+): [about: About, words: string] {
+  const { message = `The service answered ${status}.`, retry_after: retryAfter } = body;
+  if (status === 401)
+    return ['api-key', 'The service does not know this API key: mistyped, expired or revoked.'];
+  if (status === 429)
+    return ['api-key', `A limit of this client is reached. Try again in ${retryAfter} s.`];
+  // With a path, it is about a kind that the client may not see.
+  if (status === 403 && !message.startsWith('data')) return ['api-key', message];
+  return [[400, 403, 413].includes(status) ? 'text' : 'service', message];
 }

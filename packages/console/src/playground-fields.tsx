@@ -1,5 +1,5 @@
 import { plural } from './format.ts';
-import { Badge, Icon, RightMark, Table, Unseen } from './parts.tsx';
+import { Badge, RightMark, Table } from './parts.tsx';
 import { leavesOf } from './playground-data.ts';
 import type { Right } from './protocol.ts';
 
@@ -7,15 +7,13 @@ import type { Right } from './protocol.ts';
 const MAX_ROWS = 200;
 const MAX_PASSED = 20;
 
-export type Kinds = ReadonlyMap<string, string>;
-
 /** What is known of the fields, as parsed JSON; undefined: not asked. */
 export interface Fields {
   readonly values?: unknown;
   readonly tokens: unknown;
   readonly restored?: unknown;
   /** By path; undefined: every field is replaced, as without a policy. */
-  readonly kinds: Kinds | undefined;
+  readonly kinds: ReadonlyMap<string, string> | undefined;
   /** What the API key sees, by kind. */
   readonly rights?: ReadonlyMap<string, Right>;
   /** By path, why a token was left as it was sent. */
@@ -24,38 +22,33 @@ export interface Fields {
 
 type Values = ReadonlyMap<string, unknown>;
 
-const byPath = (data: unknown) =>
+const byPath = (data: unknown): Values =>
   new Map(leavesOf(data ?? {}).map(({ path, value }) => [path, value]));
 
 /** Value, token and restored value side by side, for each field that is replaced. */
 export function FieldTable({ fields }: { fields: Fields }) {
-  const { kinds } = fields;
+  const { kinds, rights, unapplied } = fields;
   const [values, tokens, restored] = [fields.values, fields.tokens, fields.restored].map(byPath);
   const all = [...tokens!.keys()];
-  const paths = kinds === undefined ? all : all.filter((path) => kinds.has(path));
-  const passed = kinds === undefined ? [] : all.filter((path) => !kinds.has(path));
+  const paths = kinds ? all.filter((path) => kinds.has(path)) : all;
+  const passed = kinds ? all.filter((path) => !kinds.has(path)) : [];
   const hidden = paths.length - MAX_ROWS;
-  if (paths.length === 0) return null;
   const code = (of: Values) => (path: string) => (
-    <code>{of.has(path) ? textOf(of.get(path)) : '–'}</code>
+    <code>{of.has(path) ? String(of.get(path)) : '–'}</code>
   );
   const restoredOf = (path: string) => {
-    if (!restored!.has(path)) return code(restored!)(path);
-    const reason = fields.unapplied?.get(path);
+    const reason = unapplied?.get(path);
     if (reason !== undefined) return <span class="right">left: {reason}</span>;
-    const right = fields.rights?.get(kinds?.get(path) ?? '');
-    const isEqual = right !== 'masked' && restored!.get(path) === values!.get(path);
+    const isMasked = rights?.get(kinds?.get(path) ?? '') === 'masked' && restored!.has(path);
     return (
-      <span class={isEqual ? 'inline equal' : 'inline'}>
+      <span class="inline">
         {code(restored!)(path)}
-        {right === 'masked' && <RightMark right={right} />}
-        {isEqual && <Icon level="good" />}
-        {isEqual && <Unseen> equal to the value</Unseen>}
+        {isMasked && <RightMark right="masked" />}
       </span>
     );
   };
   return (
-    <section class="card fields">
+    <section class="card fields" hidden={paths.length === 0}>
       <h2>Field by field</h2>
       <Table
         rows={paths.slice(0, MAX_ROWS)}
@@ -93,8 +86,4 @@ function Passed({ paths, values }: { paths: readonly string[]; values: Values })
       {others > 0 && `and ${plural(others, 'other value')}`}
     </>
   );
-}
-
-function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : JSON.stringify(value);
 }

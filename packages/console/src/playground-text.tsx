@@ -1,8 +1,6 @@
 import { useState } from 'preact/hooks';
-import { feed } from './feed.ts';
 import { Badge, type Children, Field, Quiet, Unseen } from './parts.tsx';
-import { call, keyProblem, UNREACHABLE } from './playground-call.ts';
-import { failureOf } from './playground-data.ts';
+import { call, type Failure } from './playground-call.ts';
 
 const EXAMPLE =
   'Hi, I am at ann@example.com or +44 20 7946 0958. Why was 4111 1111 1111 1111 charged twice?';
@@ -11,16 +9,11 @@ const EXAMPLE =
 type Stretch = Readonly<Record<'start' | 'end', number>>;
 type Found = Stretch & { readonly kind: string; readonly original: Stretch };
 
-interface Read {
-  readonly text: string;
-  readonly spans: readonly Found[];
-}
-
 interface TextState {
   readonly text: string;
   readonly isAsking?: boolean;
   readonly error?: string;
-  readonly read?: Read;
+  readonly read?: { readonly text: string; readonly spans: readonly Found[] };
 }
 
 /** Finds values in a text, and shows what a language model would read. Keeps nothing. */
@@ -30,19 +23,15 @@ export function TextDesk({ apiKey }: { apiKey: string }) {
   });
   const find = async () => {
     if (isAsking) return;
-    const key = apiKey.trim();
-    const problem = text === '' ? 'Type or paste a text, or take the example.' : keyProblem(key);
-    if (problem !== '') return setState({ text, error: problem });
+    if (text === '') return setState({ text, error: 'Type or paste a text, or take the example.' });
     setState({ text, isAsking: true });
-    const sent = call('text/tokenize', key, JSON.stringify({ text })).catch(() => undefined);
-    const { status, body, requestId } = (await sent) ?? { status: 0, body: null, requestId: '' };
-    if (status === 401 && requestId === '') return feed.signedOut();
-    const words = status === 0 ? UNREACHABLE : failureOf(status, body, 'tokenize')[1];
+    const sent = call<NonNullable<typeof read>>('text/tokenize', apiKey, JSON.stringify({ text }));
+    const asked = await sent.then(
+      ({ body }) => ({ text, read: body.data }),
+      ({ message }: Failure) => ({ text, error: message }),
+    );
     // Not an answer for an earlier text.
-    setState((now) => {
-      if (now.text !== text) return { text: now.text };
-      return status === 200 ? { text, read: body!.data as Read } : { text, error: words };
-    });
+    setState((now) => (now.text === text ? asked : { text: now.text }));
   };
   return (
     <section class="card text" aria-label="Text for a language model">

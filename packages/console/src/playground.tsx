@@ -1,21 +1,9 @@
 import { Component } from 'preact';
 import { usePolicy } from './answer.ts';
-import { feed } from './feed.ts';
-import { ms } from './format.ts';
 import { Badge, Bar, Check, type Children, Field, Quiet, RightMark } from './parts.tsx';
-import { type Answered, call, keyProblem, UNREACHABLE } from './playground-call.ts';
-import {
-  failureOf,
-  type Input,
-  inData,
-  inputOf,
-  kindsIn,
-  leavesOf,
-  placeIn,
-  placeOf,
-  recordOf,
-} from './playground-data.ts';
-import { type Fields, FieldTable, type Kinds } from './playground-fields.tsx';
+import { type Answered, call, type Failure } from './playground-call.ts';
+import { dataIn, dataOf, inData, kindsIn, leavesOf } from './playground-data.ts';
+import { type Fields, FieldTable } from './playground-fields.tsx';
 import { TextDesk } from './playground-text.tsx';
 import {
   API_KEY_HEADER,
@@ -56,8 +44,7 @@ const RESTORE: Half = {
 interface Shown {
   readonly level?: 'good' | 'warning' | 'bad';
   readonly words?: string;
-  readonly note?: string;
-  readonly answered?: Answered;
+  readonly requestId?: string;
   readonly fields?: Fields;
   readonly failed?: About;
   readonly error?: string;
@@ -95,9 +82,8 @@ class Desk extends Component<DeskProps, DeskState> {
   override render() {
     const { policy } = this.props;
     const { apiKey, isLenient, shown, client } = this.state;
-    const example = () => this.#type('original', inLines((policy && recordOf(policy)) ?? EXAMPLE));
+    const example = () => this.#type('original', inLines(EXAMPLE));
     const check = () => this.setState({ isLenient: !isLenient });
-    const lenient = <Check name={LENIENT_WORDS} isChecked={isLenient} check={check} />;
     return (
       <>
         <Bar title="Playground">
@@ -109,13 +95,18 @@ class Desk extends Component<DeskProps, DeskState> {
             note="Kept in the memory of this page only, and forgotten on reload. Values go to this service and nowhere else."
             error={this.#errorOf('api-key')}
             value={apiKey}
-            onInput={({ currentTarget }) => this.#typeApiKey(currentTarget.value)}
+            onInput={({ currentTarget }) =>
+              this.setState({ apiKey: currentTarget.value, shown: {} })
+            }
             onChange={() => void this.#learn()}
           />
         </div>
         <div class="halves">
-          {this.#half(TOKENIZE, <Quiet name="Example" click={example} />)}
-          {this.#half(RESTORE, policy && lenient)}
+          {this.#half(TOKENIZE, !policy?.fields && <Quiet name="Example" click={example} />)}
+          {this.#half(
+            RESTORE,
+            policy && <Check name={LENIENT_WORDS} isChecked={isLenient} check={check} />,
+          )}
         </div>
         {/* Below the buttons: what appears above them would move them away under a click. */}
         {client && <RightsOf client={client} />}
@@ -163,11 +154,6 @@ class Desk extends Component<DeskProps, DeskState> {
     return failed === about ? error : '';
   }
 
-  #typeApiKey(apiKey: string): void {
-    const { shown } = this.state;
-    this.setState({ apiKey, shown: shown.failed === 'api-key' ? {} : shown });
-  }
-
   /** Tokens of other values would look like the answer. Tokens that the user typed stay. */
   #type(about: Half['about'], text: string): void {
     const isOld = about === 'original' && this.#answered !== undefined;
@@ -188,53 +174,37 @@ class Desk extends Component<DeskProps, DeskState> {
   }
 
   async #run({ about, operation }: Half): Promise<void> {
-    const { apiKey, isAsking, isLenient, original } = this.state;
+    const { apiKey, isAsking, isLenient } = this.state;
     const { policy } = this.props;
     if (isAsking) return;
-    if (about === 'original') this.#type(about, original);
-    else this.setState({ shown: {} });
-    const key = apiKey.trim();
-    const problem = keyProblem(key);
-    if (problem !== '') return this.#fail('api-key', problem);
-    let input: Input;
+    const text = this.state[about];
+    if (about === 'original') this.#type(about, text);
+    this.setState({ isAsking: true, shown: {} });
     try {
-      input = inputOf(this.state[about], policy?.fields != null);
+      const data = dataOf(text, policy?.fields != null);
+      const lenient = about === 'tokens' && policy !== undefined && isLenient;
+      const answered = await call(operation, apiKey, data, lenient);
+      const client = await this.#learn();
+      // Not an answer for an earlier text.
+      if (text !== this.state[about]) return;
+      if (about === 'original') this.#tokenized(answered, JSON.parse(data));
+      else this.#restored(answered, JSON.parse(data), client);
     } catch (error) {
-      return this.#fail(about, (error as Error).message);
+      const { about: of = 'text', message, requestId = '' } = error as Partial<Failure>;
+      if (of === 'service') this.setState({ shown: { level: 'bad', words: message!, requestId } });
+      else this.#fail(of === 'text' ? about : of, message!, requestId);
+    } finally {
+      this.setState({ isAsking: false });
     }
-    this.setState({ isAsking: true });
-    const lenient = about === 'tokens' && policy !== undefined && isLenient;
-    const answered = await call(operation, key, input.text, lenient).catch(() => null);
-    const client = await this.#learn();
-    this.setState({ isAsking: false });
-    if (answered === null) return this.setState({ shown: { level: 'bad', words: UNREACHABLE } });
-    const { status, body, requestId } = answered;
-    if (status === 401 && requestId === '') return feed.signedOut();
-    if (status === 200 && about === 'original') return this.#tokenized(answered, input);
-    if (status === 200) return this.#restored(answered, input, client);
-    const [of, words] = failureOf(status, body, operation);
-    const shown = { level: 'bad', answered, words: `Refused with ${status}` } as const;
-    if (of === 'service') this.setState({ shown: { ...shown, words } });
-    else this.#fail(of === 'text' ? about : of, words, shown);
   }
 
-  /** Selects the value at the path that the error names. */
-  #fail(failed: About, words: string, shown: Shown = {}): void {
-    const text = failed === 'api-key' ? '' : this.state[failed];
-    const place = placeIn(text, words);
-    const line = text.slice(0, place?.[0]).split('\n').length;
-    const error = place ? `Line ${line}: ${words}` : words;
-    this.setState({ shown: { ...shown, failed, error } }, () => {
-      const input = document.getElementById(failed) as HTMLTextAreaElement;
-      if (place) input.setSelectionRange(...place);
-      input.focus();
-    });
+  #fail(failed: About, error: string, requestId: string): void {
+    this.setState({ shown: { failed, error, requestId } });
+    document.getElementById(failed)!.focus();
   }
 
-  #tokenized(answered: Answered, { text, note }: Input): void {
+  #tokenized({ body: { data: tokens }, text, requestId }: Answered, values: object): void {
     const { policy } = this.props;
-    const tokens = answered.body!.data;
-    const values = JSON.parse(text);
     this.#answered = values;
     const kinds = policy && kindsIn(values, policy);
     this.#kindOfToken = new Map(
@@ -243,32 +213,22 @@ class Desk extends Component<DeskProps, DeskState> {
     const outcome: Shown =
       kinds?.size === 0
         ? { level: 'warning', words: 'Nothing was tokenized: no field of the policy is in it' }
-        : { level: 'good', words: 'Tokenized', note };
+        : { level: 'good', words: 'Tokenized' };
     this.setState({
-      // A record comes back byte for byte, with numbers that a parser would change.
-      tokens: policy?.fields
-        ? answered.text.slice(...placeOf(answered.text, ['data'])!)
-        : inLines(tokens),
-      shown: { ...outcome, answered, fields: { values, tokens, kinds } },
+      tokens: policy?.fields ? dataIn(text) : inLines(tokens),
+      shown: { ...outcome, requestId, fields: { values, tokens, kinds } },
     });
   }
 
-  #restored(answered: Answered, { text, note }: Input, client: ClientDetail | null): void {
-    const values = this.#answered;
-    const tokens = JSON.parse(text);
-    const { data: restored, unapplied: left = [] } = answered.body!;
+  #restored({ body, requestId }: Answered, tokens: object, client: ClientDetail | null): void {
     const { policy } = this.props;
+    const { data: restored, unapplied: left = [] } = body;
     // A token keeps its kind wherever it is put. Of others, the field says what is likely.
     const kinds = policy && kindsIn(tokens, policy, this.#kindOfToken);
     const unapplied = new Map(left.map(({ path, reason }) => [inData(path), reason]));
     const rights = new Map(client?.sees?.map(({ kind, right }) => [kind, right]));
-    const gaps = gapsIn(kinds, unapplied, rights);
-    const isEqual = values === undefined || JSON.stringify(restored) === JSON.stringify(values);
-    const than = values === undefined ? '' : ': equal to the original';
-    const words = gaps || (isEqual ? than : ': differs from the original');
-    const shown = { words: `Restored${words}`, note, answered };
-    const fields = { values, tokens, restored, kinds, rights, unapplied };
-    this.setState({ shown: { ...shown, level: isEqual || gaps ? 'good' : 'warning', fields } });
+    const fields = { values: this.#answered, tokens, restored, kinds, rights, unapplied };
+    this.setState({ shown: { level: 'good', words: 'Restored', requestId, fields } });
   }
 }
 
@@ -276,28 +236,13 @@ function inLines(json: unknown): string {
   return JSON.stringify(json, null, 2);
 }
 
-/** `: 2 masked, 1 forbidden`; '' if every value was restored whole. */
-function gapsIn(
-  kinds: Kinds | undefined,
-  unapplied: ReadonlyMap<string, string>,
-  rights: ReadonlyMap<string, string>,
-): string {
-  const whys = [...(kinds ?? [])].map(([path, kind]) => unapplied.get(path) ?? rights.get(kind));
-  const counts = ['masked', 'forbidden', 'unknown']
-    .map((why) => [whys.filter((one) => one === why).length, why] as const)
-    .filter(([count]) => count > 0);
-  return counts.length === 0 ? '' : `: ${counts.map((one) => one.join(' ')).join(', ')}`;
-}
-
-function Outcome({ level, words, note, answered }: Shown) {
+function Outcome({ level, words, requestId }: Shown) {
   return (
     <div class="inline outcome" role="status">
       {level && <Badge level={level}>{words}</Badge>}
-      {note && <span class="note">{note}</span>}
-      {answered && <span class="note">{ms(answered.tookMs)}</span>}
-      {answered?.requestId && (
+      {requestId && (
         <span class="note">
-          request <code>{answered.requestId}</code>
+          request <code>{requestId}</code>
         </span>
       )}
     </div>

@@ -102,8 +102,6 @@ export type Latency = Readonly<Record<'p50_ms' | 'p95_ms' | 'p99_ms', number>>;
 export interface ConsoleState {
   readonly at: string;
   readonly startedAt: string;
-  /** The address that the public listener binds: the host may be 0.0.0.0 or [::]. */
-  readonly serviceUrl: string;
   /** Version of the program. */
   readonly version: string;
   readonly interfaceVersion: string;
@@ -233,7 +231,7 @@ export interface KeyVersionState {
   readonly version: number;
   readonly created_at: string;
   readonly isNewest: boolean;
-  /** Its share of the records of the vault, estimated by sampling; null: not known. */
+  /** As counted or sampled, not when the records of the vault were; null: not known. */
   readonly records: number | null;
 }
 
@@ -254,6 +252,8 @@ export interface ClientFacts {
   readonly token_mode: 'deterministic' | 'random';
   /** '': the default space. */
   readonly space: string;
+  /** How long tokens stay known after they were last given out; null: for ever. */
+  readonly time_to_live_s: number | null;
   /** null: it sent nothing under a policy with fields. */
   readonly strings: StringsState | null;
 }
@@ -274,18 +274,16 @@ export interface ClientState extends ClientFacts {
   readonly sees: readonly SeenKinds[] | null;
 }
 
-/** A client with what only its own page shows. Times are ISO 8601. */
-export interface ClientDetail extends ClientFacts {
-  readonly created_at: string;
-  readonly disabled_at: string | null;
-  /** How long tokens stay known after they were last given out; null: for ever. */
-  readonly time_to_live_s: number | null;
+/** A client with what only its own page shows. Times are ISO 8601, made by JSON. */
+export interface ClientDetail<Time = string> extends ClientFacts {
+  readonly created_at: Time;
+  readonly disabled_at: Time | null;
   /** What it sees of each kind; null: there is no policy, or the client may not detokenize. */
   readonly sees: readonly SeenKind[] | null;
   /** Of what it may do. */
   readonly limits: readonly LimitState[];
   /** The oldest first, with revoked and expired ones. */
-  readonly api_keys: readonly ApiKeyState[];
+  readonly api_keys: readonly ApiKeyState<Time>[];
   /** Of this node, at most HISTORY_MS, oldest first. */
   readonly rates: readonly { readonly atMs: number; readonly requestsPerS: number }[];
 }
@@ -308,12 +306,12 @@ export interface LimitState {
   readonly isOwn: boolean;
 }
 
-export interface ApiKeyState {
+export interface ApiKeyState<Time = string> {
   readonly api_key_id: string;
-  readonly created_at: string;
+  readonly created_at: Time;
   /** null: never. */
-  readonly expires_at: string | null;
-  readonly revoked_at: string | null;
+  readonly expires_at: Time | null;
+  readonly revoked_at: Time | null;
   /** The last use on any node, to the minute; null: never. */
-  readonly last_used_at: string | null;
+  readonly last_used_at: Time | null;
 }

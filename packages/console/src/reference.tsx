@@ -18,7 +18,7 @@ export function Reference() {
       // Asked for again with the next sample.
       () => {},
     );
-  }, [isRead, feed.samples.last ?? feed.link]);
+  }, [isRead, feed.samples.at(-1) ?? feed.link]);
   return (
     <>
       <Bar title="API reference" />
@@ -39,19 +39,9 @@ async function readReference(): Promise<NodeListOf<ChildNode>> {
 /** The address names the view, so a link into the page cannot be in it. */
 function follow(event: Event): void {
   const link = (event.target as Element).closest('a');
-  if (link === null) return;
+  if (!link || link.hasAttribute('download')) return;
   event.preventDefault();
-  if (link.hasAttribute('download')) return void save(link);
   const target = document.getElementById(link.hash.slice(1));
   target?.setAttribute('tabindex', '-1');
   target?.focus();
-}
-
-/** The browser itself would load it without the session. */
-async function save({ href, pathname }: HTMLAnchorElement): Promise<void> {
-  const response = await send(href).catch(() => undefined);
-  if (!response?.ok) return;
-  const url = URL.createObjectURL(await response.blob());
-  Object.assign(document.createElement('a'), { href: url, download: pathname.slice(1) }).click();
-  URL.revokeObjectURL(url);
 }

@@ -3,47 +3,30 @@ import { useAnswer } from './answer.ts';
 import { feed } from './feed.ts';
 import { clientAddress, clock, date, ms, plural, whole } from './format.ts';
 import type { Level } from './health.ts';
-import { hasWords, reasonsOf } from './lists.ts';
+import { hasWords } from './lists.ts';
 import { Badge, Bar, Check, Choices, Filter, Id, Table } from './parts.tsx';
 import { PATHS, type RecentRequest, type RecentRequestsShown } from './protocol.ts';
-
-const EVERY_REASON = '';
 
 /** The last requests that this node answered. */
 export function Requests() {
   const [chosen, choose] = useState(0);
-  const [reason, setReason] = useState(EVERY_REASON);
   const [filter, setFilter] = useState('');
   const [isPaused, setPaused] = useState(false);
   const { answer } = useAnswer<RecentRequestsShown>(isPaused ? null : PATHS.requests);
   const { all, refused } = answer ?? { all: [], refused: [] };
   const names = new Map(feed.state?.clients?.shown.map((one) => [one.client_id, one.name]));
   const nameOf = (id: string | null) => names.get(id ?? '') ?? id;
-  const reasons = reasonsOf(refused);
-  // The choice stays, also when its last request has left the list.
-  if (reason !== EVERY_REASON && !reasons.has(reason)) reasons.set(reason, 0);
-  const from = chosen === 1 || reason !== EVERY_REASON ? refused : all;
-  const shown = from.filter(({ client_id: id, request_id: requestId, route, status, why }) => {
-    if (reason !== EVERY_REASON && why !== reason) return false;
-    return hasWords(filter, nameOf(id), id, requestId, route, status, why);
-  });
+  const shown = [all, refused][chosen]!.filter(
+    ({ client_id: id, request_id: requestId, route, status, why }) =>
+      hasWords(filter, nameOf(id), id, requestId, route, status, why),
+  );
   const kinds = ['All', 'Refused and failed'];
   return (
     <>
       <Bar title="Requests" note={countOf(shown.length, all.length)} />
       <div class="bar">
         <Choices legend="Requests shown" names={kinds} chosen={chosen} choose={choose} />
-        <select
-          aria-label="Reason"
-          value={reason}
-          onChange={({ currentTarget }) => setReason(currentTarget.value)}
-        >
-          <option value={EVERY_REASON}>Any reason</option>
-          {[...reasons].map(([one, count]) => (
-            <option key={one} value={one}>{`${one} (${whole(count)})`}</option>
-          ))}
-        </select>
-        <Filter name="Find" hint="Client, status or request id" text={filter} change={setFilter} />
+        <Filter name="Find" hint="Client, status, reason or id" text={filter} change={setFilter} />
         <Check name="Pause" isChecked={isPaused} check={setPaused} />
       </div>
       <section class="card requests" aria-label="Requests" hidden={shown.length === 0}>

@@ -1,44 +1,18 @@
 import { HISTORY_MS, SAMPLE_INTERVAL_MS, type Sample } from './protocol.ts';
 
-/** One sample more than intervals, so that a line begins at the left edge of the window. */
-const MAX_SAMPLES = HISTORY_MS / SAMPLE_INTERVAL_MS + 1;
 /** The charts draw no line between samples that are further apart. */
 const GAP_MS = 3 * SAMPLE_INTERVAL_MS;
 
-/** The samples of the last 15 minutes, oldest first. */
-export class SampleHistory {
-  #kept: Sample[] = [];
+/** With a sample more, of the last 15 minutes. Without one that is not newer: times only rise. */
+export function withSample(samples: readonly Sample[], sample: Sample): readonly Sample[] {
+  if (sample.atMs <= (samples.at(-1)?.atMs ?? 0)) return samples;
+  return windowOf([...samples, sample], HISTORY_MS);
+}
 
-  /** Keeps older samples, because a restarted service has lost them. */
-  replace(history: readonly Sample[]): void {
-    const firstMs = history[0]?.atMs ?? Number.POSITIVE_INFINITY;
-    this.#kept = [...this.#kept.filter((sample) => sample.atMs < firstMs), ...history];
-    this.#drop();
-  }
-
-  /** Ignores a sample that is not newer than the last sample, so that times only rise. */
-  add(sample: Sample): void {
-    const last = this.last;
-    if (last !== undefined && sample.atMs <= last.atMs) return;
-    this.#kept.push(sample);
-    this.#drop();
-  }
-
-  get last(): Sample | undefined {
-    return this.#kept.at(-1);
-  }
-
-  /** The samples of the last `windowMs` before the newest sample. */
-  window(windowMs: number): readonly Sample[] {
-    const fromMs = (this.last?.atMs ?? 0) - windowMs;
-    return this.#kept.filter((sample) => sample.atMs >= fromMs);
-  }
-
-  #drop(): void {
-    const fromMs = (this.last?.atMs ?? 0) - HISTORY_MS;
-    const first = this.#kept.findIndex((sample) => sample.atMs >= fromMs);
-    this.#kept = this.#kept.slice(Math.max(first, 0)).slice(-MAX_SAMPLES);
-  }
+/** The samples of the last `windowMs` before the newest sample. */
+export function windowOf(samples: readonly Sample[], windowMs: number): readonly Sample[] {
+  const fromMs = (samples.at(-1)?.atMs ?? 0) - windowMs;
+  return samples.filter((sample) => sample.atMs >= fromMs);
 }
 
 export type Pick = (sample: Sample) => number | null;
@@ -96,10 +70,4 @@ export function figuresOf(samples: readonly Sample[], pick: Pick): Figures {
 /** All answered requests. */
 export function requestsOf(operation: Sample['tokenize']): number {
   return operation.succeeded + operation.refused + operation.failed;
-}
-
-export function hasRequests(samples: readonly Sample[]): boolean {
-  return samples.some(
-    ({ tokenize, detokenize, shed }) => requestsOf(tokenize) + requestsOf(detokenize) + shed > 0,
-  );
 }

@@ -2,16 +2,14 @@ import { SESSION_HEADERS } from './protocol.ts';
 
 export type SessionName = keyof typeof SESSION_HEADERS;
 
-/**
- * What the browser stores for this page, and for no other port of the host: the theme, and for
- * each session the secret of the page, which is worth nothing without the cookie.
- */
-type Stored = 'theme' | SessionName;
-
 /** For a browser that forbids storage: until the page closes. */
-const kept = new Map<Stored, string>();
+const kept = new Map<SessionName, string>();
 
-export function recall(name: Stored): string | null {
+/**
+ * The secret of the page in a session, which the browser stores for this page, and for no other
+ * port of the host. It is worth nothing without the cookie.
+ */
+export function recall(name: SessionName): string | null {
   try {
     return localStorage.getItem(`standin.${name}`);
   } catch {
@@ -20,7 +18,7 @@ export function recall(name: Stored): string | null {
 }
 
 /** @param value null: forgets it */
-export function remember(name: Stored, value: string | null): void {
+export function remember(name: SessionName, value: string | null): void {
   kept.delete(name);
   if (value !== null) kept.set(name, value);
   try {

@@ -27,7 +27,7 @@ export function Vault() {
       <Tiles tiles={tilesOf(state?.vault)} />
       <div class="halves">
         <Growth vault={state?.vault} />
-        <Keys keys={state?.keys} isEstimate={state?.vault?.isEstimate ?? true} />
+        <Keys keys={state?.keys} vault={state?.vault} />
       </div>
       <PolicyCard />
     </>
@@ -38,16 +38,14 @@ export function Vault() {
 type Known = VaultState | null | undefined;
 
 function tilesOf(vault: Known): Tile[] {
-  const { growth = [], records = 0, bytes: size = null } = vault ?? {};
+  const { growth = [], bytes: size = null } = vault ?? {};
   const [first, last] = [growth[0], growth.at(-1)];
   const more = first && last ? last.records - first.records : 0;
   const spanMs = first && last ? last.atMs - first.atMs : 0;
-  const each = size === null || records === 0 ? null : size / records;
   const change = `${more < 0 ? '−' : '+'}${si(Math.abs(more))}`;
   return [
     recordsTile(vault),
     tile(vault, 'Size', bytes(size), 'table and indexes'),
-    tile(vault, 'Average record', bytes(each), 'with its indexes'),
     tile(vault, 'Since the start', change, `records in ${duration(spanMs)}`),
   ];
 }
@@ -90,7 +88,7 @@ function Growth({ vault }: { vault: Known }) {
 /** By number of counts. */
 const NO_GROWTH = ['Not counted yet', 'The line begins with the second count'];
 
-function Keys({ keys, isEstimate }: { keys: KeysState | null | undefined; isEstimate: boolean }) {
+function Keys({ keys, vault }: { keys: KeysState | null | undefined; vault: Known }) {
   const { known, atMs } = useLatest(keys);
   const { versions = [], resealed = null, age_s: ageS = 0 } = known ?? {};
   const all = versions.reduce((sum, { records }) => sum + (records ?? 0), 0);
@@ -99,9 +97,12 @@ function Keys({ keys, isEstimate }: { keys: KeysState | null | undefined; isEsti
   const advice = keys
     ? `This node read its keys ${duration(ageS * 1_000)} ago. ${adviceOn(versions, resealed)}`
     : `Not known at the moment: the database does not answer.${ofWhen}`;
-  // Shares of an estimate are estimates, too.
-  const recordsOf = ({ records }: KeyVersionState) =>
-    records === null ? '–' : recordsText(records, isEstimate || records !== all);
+  // The page shows one number of records: both counts are of different times and methods.
+  const recordsOf = ({ records }: KeyVersionState) => {
+    if (records === null || !vault) return '–';
+    const shown = all === 0 ? 0 : Math.round((vault.records * records) / all);
+    return recordsText(shown, vault.isEstimate || records !== all);
+  };
   return (
     <section class={keys === null ? 'card stale' : 'card'}>
       <h2>Key versions</h2>

@@ -5,7 +5,6 @@ import type {
   ClientsState,
   ConsoleState,
   KeysState,
-  KeyVersionState,
   PolicyDetail,
   PolicyState,
   SeenKind,
@@ -29,7 +28,7 @@ import { Health } from '../../tokens/health.ts';
 import { type KeyCounts, keyCounts } from '../../vault/key-lifecycle.ts';
 import type { KeyringFollower } from '../../vault/keyring-follower.ts';
 import type { Vault } from '../../vault/vault.ts';
-import { freshFor, type VaultSizes } from '../../vault/vault-size.ts';
+import { keptFresh, type VaultSizes } from '../../vault/vault-size.ts';
 import type { Sampler } from './sampler.ts';
 
 /** All readers within this time get the same state. */
@@ -63,13 +62,17 @@ export class CurrentState {
   readonly #policy: PolicyInForce;
   #state: Promise<ConsoleState> | undefined;
   #askedAtMs = -Infinity;
-  #keyCounts: KeyCounts | undefined;
-  #countsFreshUntilMs = -Infinity;
+  /** null: the database takes longer than a reader would wait. */
+  readonly #countKeys: () => Promise<KeyCounts | null>;
 
   constructor(options: CurrentStateOptions) {
     this.#options = options;
     this.#health = new Health(options.vault.vital.health);
     this.#policy = new PolicyInForce(options.policies, options.tokenSuffix);
+    const { vault } = options;
+    this.#countKeys = keptFresh(() =>
+      keyCounts(vault, performance.now() + TIMEOUT_MS).catch(() => null),
+    );
   }
 
   /** Never fails: unreadable parts are null. */
@@ -85,7 +88,7 @@ export class CurrentState {
    * A client with its API keys; undefined: there is no such client.
    * @throws Unavailable
    */
-  async client(clientId: string): Promise<ClientDetail | undefined> {
+  async client(clientId: string): Promise<ClientDetail<Date> | undefined> {
     const deadlineMs = performance.now() + TIMEOUT_MS;
     const clients = await this.#options.vault.clients.list(deadlineMs);
     const client = clients.find((one) => one.client_id === clientId);
@@ -96,7 +99,7 @@ export class CurrentState {
    * The client of an API key; undefined: no valid API key is the same.
    * @throws Unavailable
    */
-  async clientOf(apiKey: string): Promise<ClientDetail | undefined> {
+  async clientOf(apiKey: string): Promise<ClientDetail<Date> | undefined> {
     const deadlineMs = performance.now() + TIMEOUT_MS;
     const client = await clientOf(this.#options.vault, apiKey, deadlineMs);
     return client && this.#detailOf(client, deadlineMs);
@@ -115,36 +118,24 @@ export class CurrentState {
 
   /** The facts that a list of clients and the page of a client show. */
   #factsOf(client: Client): ClientFacts {
-    return {
-      ...{ client_id: client.client_id, name: client.name, token_mode: client.token_mode },
-      ...{ can_tokenize: client.can_tokenize, can_detokenize: client.can_detokenize },
-      ...{ can_lookup: client.can_lookup, space: client.space },
-      strings: this.#options.sampler.stringsOf(client.client_id),
-    };
+    const { subject: _, created_at: __, disabled_at: ___, ...facts } = client;
+    return { ...facts, strings: this.#options.sampler.stringsOf(client.client_id) };
   }
 
-  async #detailOf(client: Client, deadlineMs: number): Promise<ClientDetail> {
+  async #detailOf(client: Client, deadlineMs: number): Promise<ClientDetail<Date>> {
     const { vault, sampler, limits } = this.#options;
     const { client_id: clientId } = client;
-    const apiKeys = await vault.apiKeys.list(clientId, deadlineMs);
-    const names = RIGHT_NAMES.filter((right) => client[right]).flatMap((right) => LIMITS_OF[right]);
     return {
       ...this.#factsOf(client),
+      ...{ created_at: client.created_at, disabled_at: client.disabled_at },
       sees: this.#policy.seenBy(client),
-      created_at: client.created_at.toISOString(),
-      disabled_at: client.disabled_at?.toISOString() ?? null,
-      time_to_live_s: client.time_to_live_s,
-      limits: names.map((name) => ({
-        ...{ name, words: `${wordsOf(name)} per second` },
-        ...{ perS: client[name] ?? limits[name], isOwn: client[name] !== null },
-      })),
-      api_keys: apiKeys.map((one) => ({
-        api_key_id: one.api_key_id,
-        created_at: one.created_at.toISOString(),
-        expires_at: one.expires_at?.toISOString() ?? null,
-        revoked_at: one.revoked_at?.toISOString() ?? null,
-        last_used_at: one.last_used_at?.toISOString() ?? null,
-      })),
+      limits: rightsOf(client)
+        .flatMap((right) => LIMITS_OF[right])
+        .map((name) => ({
+          ...{ name, words: `${wordsOf(name)} per second` },
+          ...{ perS: client[name] ?? limits[name], isOwn: client[name] !== null },
+        })),
+      api_keys: await vault.apiKeys.list(clientId, deadlineMs),
       rates: sampler.ratesOf(clientId),
     };
   }
@@ -166,7 +157,7 @@ export class CurrentState {
       database: { kind: databaseKind, isUp, isSafe: sampler.is('isDatabaseSafe') },
       areLimitsShared: sampler.is('areLimitsShared'),
       vault,
-      keys: keys && { ...keys, versions: sharesOf(keys.versions, vault?.records ?? null) },
+      keys,
       clients,
       policy: this.#policy.state,
       detections: sampler.detections,
@@ -178,7 +169,7 @@ export class CurrentState {
     const deks = (await vault.wrappedKeys.list(deadlineMs)).filter(
       ({ purpose }) => purpose === 'dek',
     );
-    const byVersion = await this.#countKeys(deadlineMs);
+    const byVersion = await this.#countKeys();
     const newest = Math.max(...deks.map(({ version }) => version));
     const all = byVersion && [...byVersion.values()].reduce((sum, count) => sum + count, 0);
     const ageS = (monotonicMs() - keys.latest.asOfMs) / 1000;
@@ -193,17 +184,6 @@ export class CurrentState {
       age_s: Math.min(ageS, process.uptime()),
       resealed: byVersion && (all === 0 ? 1 : (byVersion.get(newest) ?? 0) / all!),
     };
-  }
-
-  /** null: the database takes longer than a reader would wait. */
-  async #countKeys(deadlineMs: number): Promise<KeyCounts | null> {
-    const askedAtMs = performance.now();
-    if (askedAtMs >= this.#countsFreshUntilMs) {
-      this.#keyCounts = await keyCounts(this.#options.vault, deadlineMs).catch(() => undefined);
-      const nowMs = performance.now();
-      this.#countsFreshUntilMs = nowMs + freshFor(nowMs - askedAtMs);
-    }
-    return this.#keyCounts ?? null;
   }
 
   async #clients(deadlineMs: number): Promise<ClientsState> {
@@ -234,30 +214,13 @@ export class CurrentState {
   }
 }
 
+const rightsOf = (client: Client) => RIGHT_NAMES.filter((right) => client[right]);
+
 /** null: one of its operations has no limit. */
 function limitOf(client: Client, limits: DefaultLimits): number | null {
-  const names = RIGHT_NAMES.filter((right) => client[right]).map((right) => LIMITS_OF[right][0]);
+  const names = rightsOf(client).map((right) => LIMITS_OF[right][0]);
   const perS = names.map((name) => client[name] ?? limits[name]);
   return perS.includes(0) ? null : perS.reduce((sum, one) => sum + one, 0);
-}
-
-/**
- * The records of the vault, divided like the sampled counts. The page shows one number of records:
- * both counts at once would differ, because they are of different times and methods.
- */
-export function sharesOf(
-  versions: readonly KeyVersionState[],
-  records: number | null,
-): KeyVersionState[] {
-  const all = versions.reduce((sum, version) => sum + (version.records ?? 0), 0);
-  let counted = 0;
-  const given = () => (all === 0 ? 0 : Math.round((records! * counted) / all));
-  return versions.map((version) => {
-    if (records === null || version.records === null) return { ...version, records: null };
-    const before = given();
-    counted += version.records;
-    return { ...version, records: given() - before };
-  });
 }
 
 function byLastUse(a: ClientState, b: ClientState): number {

@@ -64,9 +64,9 @@ export function addConsole(app: OpsApp, parts: ConsoleParts): void {
 
 /** @throws Refusal */
 async function found(
-  asked: Promise<ClientDetail | undefined>,
+  asked: Promise<ClientDetail<Date> | undefined>,
   missing: string,
-): Promise<ClientDetail> {
+): Promise<ClientDetail<Date>> {
   const client = await asked.catch((error) => {
     if (!(error instanceof Unavailable)) throw error;
     throw new OpsError(503, 'database_unavailable', 'The database does not answer.');
