@@ -61,14 +61,3 @@ test('every id is there once, and one without a file says why', () => {
   );
   expect(silent).toEqual([]);
 });
-
-test('names and rows are read as they are meant', () => {
-  const text = `test('F12: a')\ntest("S02, S03: b")\ndescribe(\`A16-A18: c\`)\ntest.each(['x=%s: C28: d'])`;
-  expect(idsInNames('a.test.ts', text)).toEqual(
-    ['F12', 'S02', 'S03', 'A16', 'A17', 'A18', 'C28'].map((id) => `${id} a.test.ts`),
-  );
-  expect(idsInNames('a.test.ts', "test('the measure of C18 finds')\n// F99: no name")).toEqual([]);
-  expect(rowsOf('| F01 | a | b | `x.ts`, `y.ts` |\n| Id | What | c | d |')).toEqual([
-    { id: 'F01', passes: 'b', files: ['x.ts', 'y.ts'] },
-  ]);
-});

@@ -6,14 +6,7 @@ import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { commandsOf, placeFor, withVault } from '../support/command.ts';
 import { Licenser } from '../support/keys.ts';
 import { freePort } from '../support/postgres.ts';
-import {
-  createClient,
-  kinds,
-  newPlace,
-  type Place,
-  startService,
-  usualKinds,
-} from '../support/service.ts';
+import { createClient, kinds, newPlace, type Place, usualKinds } from '../support/service.ts';
 import { sql } from '../support/vault.ts';
 
 interface Finding {
@@ -67,36 +60,28 @@ describe.each(usualKinds())('doctor on a vault of the %s database', (kind) => {
   });
 
   const writeKek = (bytes: number) => writeFileSync(kekFile, randomBytes(bytes), { mode: 0o600 });
-  test.each<[string, () => void, RegExp, string]>([
+  // test/postgres/start.test.ts has the starts that fail.
+  test.each<[string, () => void, RegExp]>([
     [
       'a wrong KEK',
       () => writeKek(32),
-      /is not the one of this vault .* Set KEK_FILE to the right key/,
-      'is not the one of this vault',
+      /is not the one of this vault .* Set KEK_FILE to the right/,
     ],
     // None is made for a vault with keys.
     [
       'a missing KEK',
       () => rmSync(kekFile),
-      /\(ENOENT\)\. Set KEK_FILE to its file, or restore it from your backup/,
-      'cannot be read from',
+      /\(ENOENT\)\. Set KEK_FILE to its file, or restore it/,
     ],
     [
       'a KEK of the wrong length',
       () => writeKek(31),
       /the file has 31 bytes.*openssl rand -hex 32/,
-      'must be 32 bytes, or 64 hex digits',
     ],
-    [
-      'a KEK that others may read',
-      () => chmodSync(kekFile, 0o644),
-      /Run: chmod 600 \S+kek/,
-      'Run: chmod 600 ',
-    ],
-  ])('%s is a problem with its remedy, and stops the start', async (_, spoil, detail, words) => {
+    ['a KEK that others may read', () => chmodSync(kekFile, 0o644), /Run: chmod 600 \S+kek/],
+  ])('%s is a problem with its remedy', async (_, spoil, detail) => {
     spoil();
     expect(await troubles(at.place)).toEqual([trouble(KEK, detail)]);
-    await expectNoStart(at.place, words);
   });
 
   test('the KEK may be in hex: the vault opens with either form of it', async () => {
@@ -149,8 +134,8 @@ describe.each(usualKinds())('doctor on a %s database of its own', (kind) => {
   });
 
   test('an older schema is a warning, and nothing else is asked of it', async () => {
-    const service = await startService(at.place);
-    await service.stop();
+    await withVault(at);
+    await createClient(at.place);
     await sql(at.place, 'drop table standin.policies');
     await sql(at.place, 'alter table standin.clients drop column can_lookup');
     await sql(at.place, 'delete from standin.migrations where version >= 6');
@@ -162,23 +147,17 @@ describe.each(usualKinds())('doctor on a %s database of its own', (kind) => {
       'a newer schema',
       "insert into standin.migrations (version, name) values (9999, 'later')",
       trouble('schema', /version 9999.*Start a newer release/),
-      'a schema cannot go back',
     ],
     [
       'a changed key row',
       "update standin.keyring set wrapped = set_byte(wrapped, 20, get_byte(wrapped, 20) # 1) where purpose = 'dek'",
       trouble(KEK, /The dek key, version 1, does not unwrap.*with your backup/),
-      'does not unwrap',
     ],
-  ])('%s is a problem, and stops the start', async (_, change, found, words) => {
-    const service = await startService(at.place);
-    try {
-      await sql(at.place, change);
-      expect(await troubles(at.place)).toEqual([found]);
-      await expectNoStart(at.place, words);
-    } finally {
-      await service.stop();
-    }
+  ])('%s is a problem', async (_, change, found) => {
+    await withVault(at);
+    await createClient(at.place);
+    await sql(at.place, change);
+    expect(await troubles(at.place)).toEqual([found]);
   });
 });
 

@@ -173,19 +173,4 @@ describe('a start', () => {
       ),
     );
   });
-
-  test('has /metrics on the ops listener and not on the public one; OPS_PORT=0 turns it off', async () => {
-    const service = await startService(at.place, { OPS_PORT: String(await freePort()) });
-    for (const [url, method, status] of [
-      [`${service.opsUrl}/metrics`, 'GET', 200],
-      [`${service.opsUrl}/other`, 'GET', 404],
-      [`${service.opsUrl}/metrics`, 'POST', 405],
-      [`${service.url}/metrics`, 'GET', 404],
-    ] as const)
-      expect((await fetch(url, { method })).status, `${method} ${url}`).toBe(status);
-    await service.stop();
-    const without = await startService(at.place);
-    expect(without.opsUrl).toBeUndefined();
-    await without.stop();
-  });
 });

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { canSharePort, parseConfig, readEnvironment } from '../../src/config/config.ts';
-import { KEK_SETTINGS } from '../../src/config/kek.ts';
 import { SETTINGS } from '../../src/config/settings.ts';
 import { OperatorError } from '../../src/errors.ts';
 
@@ -78,6 +77,10 @@ const a = (count: number) => 'a'.repeat(count);
 const manyTokens = Array.from({ length: 33 }, (_, i) => `a${i}:${String(i).padStart(32, '0')}`);
 const flag = ['true false', 'yes 1 TRUE constructor toString'] as const;
 const pairs = ['a=b a=b,c-d.e=f%2Cg a=', ['a', '=b', 'a=b,,c=d', 'a=%', 'a=b c', 'a=%zz']] as const;
+
+const ARN = 'arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab';
+const GCP_KEY = 'projects/acme/locations/europe-west3/keyRings/standin/cryptoKeys/kek';
+const AZURE_KEY = `https://acme.vault.azure.net/keys/kek/${'0a'.repeat(16)}`;
 
 /** What each checked setting takes at its bounds, and what it refuses just beyond them. */
 const BOUNDS: Record<string, readonly [takes: Texts, refuses: Texts]> = {
@@ -160,6 +163,42 @@ const BOUNDS: Record<string, readonly [takes: Texts, refuses: Texts]> = {
     'localhost:80 http://u:p@host http://host/api/v1 http://host/?a ftp://a',
   ],
   PROVIDER_API_KEY: ['sk-aZ9_.~!', ['a b', 'é', a(513)]],
+  KEK_AWS_KMS_KEY_ID: [
+    `${ARN} alias/aws_Standin-1 1234abcd-12ab-34cd-56ef-1234567890ab`,
+    ['two words', 'a\n', a(2049), 'é'],
+  ],
+  KEK_AWS_KMS_ENDPOINT: [
+    'https://kms.example http://127.0.0.1:4566',
+    'kms.example http://kms.example https://u:p@kms.example https://k?x=1',
+  ],
+  KEK_GCP_KMS_KEY: [
+    [GCP_KEY, GCP_KEY.replace('acme', 'example.com:acme-1')],
+    [`/${GCP_KEY}`, `${GCP_KEY}/cryptoKeyVersions/1`, GCP_KEY.replace('kek', 'a b'), 'kek'],
+  ],
+  KEK_GCP_KMS_ENDPOINT: [
+    'https://cloudkms.googleapis.com/ http://127.0.0.1:1',
+    'http://cloudkms.googleapis.com cloudkms.googleapis.com',
+  ],
+  KEK_AZURE_KEY_ID: [
+    [AZURE_KEY, `http://127.0.0.1:1/keys/K-1/${zeros(32)}`],
+    [
+      ...['https://acme.vault.azure.net/keys/kek', AZURE_KEY.replace('https', 'http')],
+      ...[AZURE_KEY.replace('/keys', '/secrets'), `${AZURE_KEY}/`],
+      AZURE_KEY.replace('//', '//u:p@'),
+    ],
+  ],
+  KEK_AZURE_ALGORITHM: ['RSA-OAEP-256 A256KW', 'RSA-OAEP a256kw'],
+  KEK_TRANSIT_URL: [
+    'https://v:8200/ https://v/prefix http://localhost:8200 http://[::1]:1',
+    'http://vault:8200 http://127.0.0.1.evil https://u:p@v https://v#x v:8200',
+  ],
+  KEK_TRANSIT_KEY: ['a Standin_1.x-y', ['a/b', '..', '.a', 'a b', 'é']],
+  KEK_TRANSIT_MOUNT: [
+    'transit a/b.c/d-e',
+    ['/transit', 'a/', 'a//b', '../sys', 'a/./b', 'a?b', 'a b'],
+  ],
+  KEK_TRANSIT_NAMESPACE: ['team/a', ['team/a/', 'a\nb']],
+  VAULT_TOKEN: ['hvs.CAESI-_', ['a b', 'a\nx: y', 'é']],
   STANDIN_API_KEY: [
     `stk_${'aZ9'.repeat(11)}x a-b.c_d.e`,
     ['stk_', 'a.b', 'a.b.', 'a.b.c d', 'x'.repeat(38), `stk_${a(35)}`, `stk_${a(33)}-`],
@@ -173,8 +212,14 @@ const ADMIN = { ADMIN_TOKEN: `a:${zeros(32)}` };
 const TLS = { TLS_CERT_FILE: 'c', TLS_KEY_FILE: 'k' };
 const DATABASE = { DATABASE_URL: 'postgres://db/x', KEK_FILE: 'k' };
 const JWT = { JWT_ISSUER: 'https://issuer.example', JWT_AUDIENCE: 'a' };
+const FILE = { KEK_FILE: 'k' };
+const AWS = { ...FILE, KEK_AWS_KMS_KEY_ID: 'k' };
+const TRANSIT = { ...FILE, KEK_TRANSIT_URL: 'https://v', KEK_TRANSIT_KEY: 'k', VAULT_TOKEN: 't' };
 /** Other settings that a setting needs. */
 const WITH: Record<string, Record<string, string>> = {
+  ...{ KEK_AWS_KMS_KEY_ID: FILE, KEK_AWS_KMS_ENDPOINT: AWS, KEK_GCP_KMS_KEY: FILE },
+  ...{ KEK_AZURE_KEY_ID: FILE, KEK_TRANSIT_URL: TRANSIT, KEK_TRANSIT_KEY: TRANSIT },
+  ...{ KEK_TRANSIT_NAMESPACE: TRANSIT },
   ...{ DATABASE_URL: DATABASE, OPS_TLS: TLS, ADMIN_DATABASE_URL: { ...DATABASE, ...ADMIN } },
   ...{ AUDIT_REQUIRED: { AUDIT_LOG: 'stdout' } },
   ...{ JWT_ISSUER: JWT, JWT_AUDIENCE: JWT, JWT_JWKS_URL: JWT, JWT_TYPE: JWT },
@@ -197,9 +242,9 @@ test('every setting that can be refused has its bounds above', () => {
   const freeText = [
     ...['HOST', 'OPS_HOST', 'DATA_DIR', 'BOOTSTRAP_API_KEY_FILE', 'AUDIT_LOG', 'LICENSE_FILE'],
     ...['LICENSE_PUBLIC_KEY_FILE', 'TLS_CERT_FILE', 'TLS_KEY_FILE', 'TLS_CLIENT_CA_FILE'],
+    ...['KEK_FILE', 'KEK_COMMAND', 'KEK_TRANSIT_CA_FILE', 'VAULT_TOKEN_FILE'],
   ];
-  // Those of the KEK are in kek-settings.test.ts.
-  const named = [...Object.keys(BOUNDS), ...freeText, ...Object.keys(KEK_SETTINGS)];
+  const named = [...Object.keys(BOUNDS), ...freeText];
   expect(named.toSorted()).toEqual(Object.keys(SETTINGS).toSorted());
 });
 
