@@ -1,17 +1,28 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, chownSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { buildImage, has, type Image, instructions, runTool } from '../support/deploy.ts';
+import { has, runTool } from '../support/deploy.ts';
 import { ROOT, readText } from '../support/docs.ts';
-import { newFolder } from '../support/folder.ts';
-import { freePort } from '../support/processes.ts';
-import { start } from '../support/running.ts';
-import { firstClient, newPlace, type Place, startService } from '../support/service.ts';
+import { newPlace, type Place, startService } from '../support/service.ts';
 import { Authority, hasOpenssl } from '../support/tls.ts';
 
+const DOCKERFILE = 'deploy/docker/Dockerfile';
 const HEALTH_CHECK = join(ROOT, 'deploy/docker/healthcheck.mjs');
-const SLOW_MS = 480_000;
+
+/** Lines that are no comments. Joins continued ones. */
+const linesOf = (path: string) =>
+  readText(path)
+    .replaceAll(/^#.*\n/gm, '')
+    .replaceAll(/\\\n\s*/g, '')
+    .split('\n')
+    .filter((line) => line !== '');
+
+/** Instructions with their arguments. */
+const instructions = () =>
+  linesOf(DOCKERFILE).map((line): [name: string, rest: string] => {
+    const [, name, rest] = /^([A-Z]+) (.*)$/.exec(line)!;
+    return [name!, rest!];
+  });
 
 test('the Dockerfile has stages of one base, and ends as a user that is not root', () => {
   const bases = instructions().flatMap(([name, rest]) => (name === 'FROM' ? [rest] : []));
@@ -24,66 +35,26 @@ test('the Dockerfile has stages of one base, and ends as a user that is not root
 });
 
 test.runIf(has('hadolint', '--version'))('hadolint finds nothing in the Dockerfile', () => {
-  expect(runTool('hadolint', 'deploy/docker/Dockerfile')).toBe('');
+  expect(runTool('hadolint', DOCKERFILE)).toBe('');
 });
 
-/** Installs all packages twice: where somebody waits for it. */
-const isWanted = process.env.TEST_IMAGE === '1';
-
-describe.runIf(isWanted)('the tree that the Dockerfile makes', () => {
-  const folder = newFolder('image');
-  let image: Image;
-  beforeAll(() => {
-    chmodSync(folder, 0o755);
-    image = buildImage(folder);
-  }, SLOW_MS);
-
-  test('has the program and the packages of production, and nothing else', () => {
-    expect(readdirSync(image.root).sort()).toEqual(['standin', 'var']);
-    expect(readdirSync(image.workdir).sort().join(' ')).toBe(
-      'LICENSE dist healthcheck.mjs migrations node_modules package.json',
-    );
-    const lock: Record<string, { dev?: boolean; devOptional?: boolean }> = JSON.parse(
-      readText('package-lock.json'),
-    ).packages;
-    const development = Object.keys(lock).filter((path) => lock[path]!.dev === true);
-    expect(development.length).toBeGreaterThan(50);
-    const modules = join(image.workdir, 'node_modules');
-    const installed = readdirSync(modules, { recursive: true, encoding: 'utf8' })
-      .filter((path) => path.endsWith('package.json'))
-      .map((path) => join('node_modules', path, '..'));
-    expect(installed).toContain('node_modules/fastify');
-    expect(installed.filter((path) => development.includes(path))).toEqual([]);
-  });
-
-  test('serves as a user without rights who can write nothing of it, and its health check says so', async () => {
-    const [uid, gid] = image.user.split(':').map(Number);
-    const as = process.getuid?.() === 0 ? { uid: uid!, gid: gid! } : {};
-    const words = ['.', '-writable', '-not', '-type', 'l', '-print', '-quit'];
-    const writable = spawnSync('find', words, { ...as, cwd: image.workdir, encoding: 'utf8' });
-    if (as.uid !== undefined) expect([writable.status, writable.stdout]).toEqual([0, '']);
-    const dataDir = join(folder, 'data');
-    mkdirSync(dataDir, { mode: 0o700 });
-    if (as.uid !== undefined) chownSync(dataDir, uid!, gid!);
-    const { PATH } = process.env;
-    const env = { ...image.env, PATH, PORT: String(await freePort()), OPS_PORT: '0' };
-    const options = { ...as, cwd: image.workdir, env: { ...env, DATA_DIR: dataDir } };
-    const check = () => spawnSync(process.execPath, image.health_check.slice(1), options).status;
-    expect([image.command[0], image.health_check[0]]).toEqual(['node', 'node']);
-    expect(check()).toBe(1);
-    const running = start([process.execPath, ...image.command.slice(1)], options);
-    await running.wrote(/"msg":"listening"/);
-    expect(check()).toBe(0);
-    const { api_key: apiKey } = firstClient(running.output());
-    const answer = await fetch(`http://127.0.0.1:${env.PORT}/api/v1/tokenize`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ data: { name: 'ann' } }),
-    });
-    expect(answer.status).toBe(200);
-    expect(await running.stop('SIGTERM')).toBe(0);
-    expect(check()).toBe(1);
-  });
+test('it copies what is there and let through, and in the end no packages but those of production', () => {
+  const isThere = (path: string) => has('sh', '-c', `cd '${ROOT}' && ls -d ${path}`);
+  const [first, ...patterns] = linesOf(`${DOCKERFILE}.dockerignore`);
+  expect(first).toBe('*');
+  const allowed = patterns.map((line) => /^!(.+)$/.exec(line)![1]!);
+  expect(allowed.filter((path) => !isThere(path))).toEqual([]);
+  const copies = instructions().flatMap(([name, rest]) => (name === 'COPY' ? [rest] : []));
+  const taken = copies.filter((rest) => !rest.startsWith('--')).map((rest) => rest.split(' '));
+  for (const path of taken.flatMap((words) => words.slice(0, -1)))
+    expect(allowed.filter((one) => `${one}/`.startsWith(`${path}/`))).not.toEqual([]);
+  expect(copies.filter((rest) => rest.includes('node_modules'))).toEqual([
+    '--from=packages /standin/node_modules ./node_modules',
+  ]);
+  const [, packages] = readText(DOCKERFILE)
+    .split(/^FROM .*\n/m)
+    .slice(1);
+  expect(packages!.match(/^RUN .*/gm)).toEqual([expect.stringMatching(/^RUN npm ci --omit=dev /)]);
 });
 
 describe('the health check', () => {
