@@ -106,7 +106,7 @@ async function readJson(
   // An array that ends here would have no row to complain about.
   if (isArray && (await peek(input, end + 1)).length === end)
     throw new BulkError(`${input.name} ends in the middle of its JSON`);
-  const rows = isLines ? 'lines' : isArray ? 'array' : 'texts';
+  const rows = isLines ? 'lines' : isArray ? 'array' : 'whole';
   const root = pathsOf(fields, isArray);
   const json = new JsonFormat({ root, rows, name: input.name, hasRows, keepsBlank });
   return { end, lineEnds: lineEndsIn(bytes, 0, end), format: json };

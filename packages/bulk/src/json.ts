@@ -22,8 +22,8 @@ import {
 
 interface JsonOptions {
   readonly root: PathNode;
-  /** One text on each line, the items of one array, or texts with spaces between them. */
-  readonly rows: 'lines' | 'array' | 'texts';
+  /** One text on each line, the items of one array, or the whole file. */
+  readonly rows: 'lines' | 'array' | 'whole';
   /** Of the file, for messages. */
   readonly name: string;
   /** Whether rows of the array were read before. */
@@ -40,7 +40,6 @@ export class JsonFormat implements RowFormat {
   readonly fields: readonly PathNode[];
   readonly end: Buffer | undefined;
   readonly #options: JsonOptions;
-  readonly #isArray: boolean;
   #hasRows: boolean;
   #sample: readonly string[] | undefined;
   #bytes: Buffer | undefined;
@@ -48,10 +47,9 @@ export class JsonFormat implements RowFormat {
 
   constructor(options: JsonOptions) {
     this.#options = options;
-    this.#isArray = options.rows === 'array';
     this.#hasRows = options.hasRows;
     this.fields = valueNodes(options.root);
-    this.end = this.#isArray ? Buffer.from('\n]\n') : undefined;
+    this.end = options.rows === 'array' ? Buffer.from('\n]\n') : undefined;
   }
 
   /** The paths of strings in the first text. */
@@ -67,17 +65,17 @@ export class JsonFormat implements RowFormat {
     // One character for each byte, so offsets in the text are offsets in the bytes.
     if (bytes !== this.#bytes) this.#text = bytes.toString('latin1');
     this.#bytes = bytes;
-    const isLines = this.#options.rows === 'lines';
-    return isLines
-      ? this.#readLine(bytes, start, line, isEnd)
-      : this.#readItem(bytes, start, line, isEnd);
+    return this.#options.rows === 'array'
+      ? this.#readItem(bytes, start, line, isEnd)
+      : this.#readText(bytes, start, line, isEnd);
   }
 
-  #readLine(bytes: Buffer, start: number, line: number, isEnd: boolean): Row | undefined {
-    const at = this.#text.indexOf('\n', start);
+  /** A line, or all bytes. */
+  #readText(bytes: Buffer, start: number, line: number, isEnd: boolean): Row | undefined {
+    const at = this.#options.rows === 'lines' ? this.#text.indexOf('\n', start) : -1;
     if (at === -1 && !isEnd) return undefined;
     const end = at === -1 ? bytes.length : at + 1;
-    const row = { line, lineEnds: at === -1 ? 0 : 1, start, end };
+    const row = { line, lineEnds: lineEndsIn(bytes, start, end), start, end };
     const first = skipSpace(this.#text, start);
     if (first >= end) return { ...row, isBlank: true, ...NOTHING };
     return { ...row, isBlank: false, ...this.#find(bytes, first, end) };
@@ -92,14 +90,13 @@ export class JsonFormat implements RowFormat {
         `Line ${lineAt(offset)} of ${name} is not JSON: a comma or bracket is wrong there`,
       );
     const first = skipSpace(text, start);
-    const isClosed = this.#isArray && text[first] === ']';
-    if (isClosed || (!this.#isArray && first === text.length)) {
-      const end = skipSpace(text, first + Number(isClosed));
+    if (text[first] === ']') {
+      const end = skipSpace(text, first + 1);
       if (end < text.length) throw wrong(end);
       const lineEnds = lineEndsIn(bytes, start, end);
       return isEnd ? { line, lineEnds, start, end, isBlank: true, ...NOTHING } : undefined;
     }
-    const item = this.#itemAt(first, isEnd, wrong);
+    const item = this.#itemAt(first, wrong);
     if (item === undefined && isEnd) throw new BulkError(`${name} ends in the middle of its JSON`);
     if (item === undefined) return undefined;
     const [from, end] = item;
@@ -111,21 +108,19 @@ export class JsonFormat implements RowFormat {
   /** Where an item begins and ends; undefined: the text ends before what follows the item. */
   #itemAt(
     first: number,
-    isEnd: boolean,
     wrong: (offset: number) => BulkError,
   ): [from: number, end: number] | undefined {
     const text = this.#text;
-    const hasComma = this.#isArray && this.#hasRows;
-    if (hasComma && first < text.length && text[first] !== ',') throw wrong(first);
-    const from = hasComma ? skipSpace(text, first + 1) : first;
+    if (this.#hasRows && first < text.length && text[first] !== ',') throw wrong(first);
+    const from = this.#hasRows ? skipSpace(text, first + 1) : first;
     if (from >= text.length) return undefined;
     if (',]}'.includes(text[from]!)) throw wrong(from);
     const end = valueEnd(text, from);
     if (end === INCOMPLETE) return undefined;
-    const next = this.#isArray ? skipSpace(text, end) : end;
+    const next = skipSpace(text, end);
     // An array that is cut off never seems complete.
-    if (next === text.length) return isEnd && !this.#isArray ? [from, end] : undefined;
-    if (this.#isArray && !',]'.includes(text[next]!)) throw wrong(next);
+    if (next === text.length) return undefined;
+    if (!',]'.includes(text[next]!)) throw wrong(next);
     return [from, end];
   }
 

@@ -1,3 +1,5 @@
+import { isUtf8 } from 'node:buffer';
+
 /** A value to replace, and the place of its bytes in the block. */
 export interface Cell {
   /** The name in --fields. */
@@ -78,18 +80,14 @@ export function valueProblem(value: string): string | undefined {
   return value.isWellFormed() ? undefined : 'has half of a surrogate pair';
 }
 
-const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const REPLACEMENT = '\ufffd';
 
 /** undefined: the bytes are not UTF-8. */
 export function decode(bytes: Buffer, start: number, end: number): string | undefined {
   const text = bytes.toString('utf8', start, end);
-  if (!text.includes(REPLACEMENT)) return text;
-  try {
-    return UTF8.decode(bytes.subarray(start, end));
-  } catch {
-    return undefined;
-  }
+  // A text may have this character itself.
+  const isText = !text.includes(REPLACEMENT) || isUtf8(bytes.subarray(start, end));
+  return isText ? text : undefined;
 }
 
 /** The file or the options end the run. The message is for the person who runs the command. */

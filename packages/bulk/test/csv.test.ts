@@ -1,7 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { CsvScanner } from '../src/csv.ts';
+import type { FormatOptions } from '../src/header.ts';
 import { edited } from './edited.ts';
+
+const TSV = { format: 'tsv', fields: 'a' } as const;
+const NUMBERED = { fields: '2', hasHeader: false };
 
 const bytes = fc.uint8Array({ maxLength: 200 }).map((array) => Buffer.from(array));
 /** The bytes with a meaning in CSV, and a letter. */
@@ -117,149 +121,95 @@ describe('what is not replaced is copied byte for byte', () => {
   });
 });
 
-const csv = (text: string, fields = 'a', replace?: (value: string) => string) =>
+const csv = (text: string | Buffer, fields = 'a', replace?: (value: string) => string) =>
   edited(text, { fields }, replace);
 
-describe('a changed cell', () => {
-  test.each([
-    ['plain', 'a,b\nx,y\n', 'T', 'a,b\nT,y\n'],
-    ['was quoted and stays so', 'a,b\n"x",y\n', 'T', 'a,b\n"T",y\n'],
-    ['has a delimiter', 'a,b\nx,y\n', 'T,T', 'a,b\n"T,T",y\n'],
-    ['has a quote', 'a,b\nx,y\n', 'T"', 'a,b\n"T""",y\n'],
-    ['has a line end', 'a,b\nx,y\n', 'T\nT', 'a,b\n"T\nT",y\n'],
-    ['of another delimiter', 'a;b\nx;y\n', 'T,T', 'a;b\nT,T;y\n'],
-    ['at the end, without a line end', 'b,a\ny,x', 'T', 'b,a\ny,T'],
-    ['has a quote inside', 'a,b\nx"y,z\n', 'T', 'a,b\nT,z\n'],
-  ])('%s', async (_, input, replacement, output) => {
-    const result = await csv(input, 'a', () => replacement);
-    expect(result.output.toString()).toBe(output);
-    expect(result.problems).toEqual([]);
-  });
-
-  test('blank cells stay, quoted or not; a cell of spaces is a value', async () => {
-    const { output, cells } = await csv('a,b\n,1\n"",2\n  ,3\n', 'a', () => 'T');
-    expect(output.toString()).toBe('a,b\n,1\n"",2\nT,3\n');
-    expect(cells).toHaveLength(1);
-  });
+test.each<[string, string, string, string, Partial<FormatOptions>?]>([
+  ['plain', 'a,b\nx,y\n', 'T', 'a,b\nT,y\n'],
+  ['quoted before', 'a,b\n"x",y\n', 'T', 'a,b\n"T",y\n'],
+  ['with a delimiter', 'a,b\nx,y\n', 'T,T', 'a,b\n"T,T",y\n'],
+  ['with a quote', 'a,b\nx,y\n', 'T"', 'a,b\n"T""",y\n'],
+  ['with a line end', 'a,b\nx,y\n', 'T\nT', 'a,b\n"T\nT",y\n'],
+  ['with a comma that delimits nothing', 'a;b\nx;y\n', 'T,T', 'a;b\nT,T;y\n'],
+  ['at the end, without a line end', 'b,a\ny,x', 'T', 'b,a\ny,T'],
+  ['of a value with a quote inside', 'a,b\nx"y,z\n', 'T', 'a,b\nT,z\n'],
+  ['of spaces, beside blank cells', 'a,b\n,1\n"",2\n  ,3\n', 'T', 'a,b\n,1\n"",2\nT,3\n'],
+  ['in no row: a header alone', '\ufeffa,b\r\n', 'T', '\ufeffa,b\r\n'],
+  ['in no row: a header without a line end', 'a,b', 'T', 'a,b'],
+  ['by the delimiter that is given', 'a:b\n1:2\n', 'T', 'a:b\nT:2\n', { delimiter: ':' }],
+  ['of TSV, where a quote is a character', 'a\tb\n"x\ty"\n', 'T', 'a\tb\nT\ty"\n', TSV],
+  ['by number, in every line', '\ufeff1;x\n2;y\n', 'T', '\ufeff1;T\n2;T\n', NUMBERED],
+  ['by number, after a mark', '\ufeff1;x\n', 'T', '\ufeffT;x\n', { ...NUMBERED, fields: '1' }],
+  ['by number, in no line', '', 'T', '', NUMBERED],
+])('a changed cell %s', async (_, input, replacement, output, options = {}) => {
+  const result = await edited(input, { fields: 'a', ...options }, () => replacement);
+  expect([result.output.toString(), result.problems]).toEqual([output, []]);
 });
 
-describe('bad rows', () => {
-  test.each([
-    ['too few cells', 'a,b\nx,y\nx\n', '3: has 1 cell instead of 2'],
-    ['too many cells', 'a,b\n1,2,3\n', '2: has 3 cells instead of 2'],
-    ['text after a quote', 'a,b\n"x"y,z\n', '2: has text after a closing quote'],
-    ['a line after line ends', 'a,b\n"1\r2\r\n3\n4",y\nx\n', '6: has 1 cell instead of 2'],
-    ['a long value', `a,b\n${'x'.repeat(65_537)},y\n`, '2: a is longer than 65536 bytes'],
-  ])('%s', async (_, input, problem) => {
-    expect((await csv(input)).problems).toEqual([problem]);
-  });
-
-  test('invalid UTF-8 in a named cell; U+FFFD itself is a character', async () => {
-    const bad = Buffer.from('a,b\n\xff,y\n', 'latin1');
-    expect((await edited(bad, { fields: 'a' })).problems).toEqual(['2: a is not UTF-8']);
-    expect((await csv('a,b\n\ufffd,y\n')).problems).toEqual([]);
-  });
-
-  test('a quote that never closes names the line where it opens, after the rows before it', async () => {
-    await expect(csv('a,b\nx,y\n"q\n",z\n1,"never\n2,3\n')).rejects.toThrow(
-      'The quote that opens on line 5 never closes',
-    );
-  });
-
-  test('a row beyond the bound is refused, not gathered', async () => {
-    const input = Buffer.concat([Buffer.from('a,b\n"'), Buffer.alloc(17 * 1024 * 1024, 'x\n')]);
-    await expect(edited(input, { fields: 'a' }, undefined, 1 << 18)).rejects.toThrow(
-      'The row that begins on line 2 is longer than 16777216 bytes',
-    );
-  });
+test.each<[string, string | Buffer, string]>([
+  ['too few cells', 'a,b\nx,y\nx\n', '3: has 1 cell instead of 2'],
+  ['too many cells', 'a,b\n1,2,3\n', '2: has 3 cells instead of 2'],
+  ['text after a quote', 'a,b\n"x"y,z\n', '2: has text after a closing quote'],
+  ['a line after line ends', 'a,b\n"1\r2\r\n3\n4",y\nx\n', '6: has 1 cell instead of 2'],
+  ['a long value', `a,b\n${'x'.repeat(65_537)},y\n`, '2: a is longer than 65536 bytes'],
+  ['invalid UTF-8', Buffer.from('a,b\n\xef\xbf\xbd,\n\xff,y\n', 'latin1'), '3: a is not UTF-8'],
+])('a bad row: %s', async (_, input, problem) => {
+  expect((await csv(input)).problems).toEqual([problem]);
 });
 
-describe('the header', () => {
-  test.each([
-    ['a', 'b,c\n1,2\n', 'the file has no field a; its fields are: b, c'],
-    ['a', 'a,b,a\n1,2,3\n', 'The header of the file has the field a 2 times'],
-    ['a,b,a', 'a,b\n', '--fields names a twice'],
-    ['a,', 'a,b\n', '--fields: write names with commas between them'],
-    ['"a', 'a,b\n', '--fields: write names with commas between them'],
-    ['a', '', 'the file is empty'],
-    ['a', '\ufeff', 'the file is empty'],
-    ['a', '\nx\n', 'the file has no field a; its first line is empty'],
-    ['a', '"a,b\n', 'The quotes in the first line of the file do not match'],
-  ])('fields %j of %j', async (fields, input, message) => {
-    await expect(csv(input, fields)).rejects.toThrow(message);
-  });
-
-  test.each(['\ufffea,b\n', '\ufeffa,b\n'])('UTF-16 is refused in words', async (text) => {
-    await expect(edited(Buffer.from(text, 'utf16le'), { fields: 'a' })).rejects.toThrow('UTF-16');
-    const unmarked = Buffer.from('a,b\n', 'utf16le');
-    await expect(edited(unmarked, { fields: 'a' })).rejects.toThrow('UTF-16');
-  });
-
-  test('alone, with or without a line end, it is all there is', async () => {
-    for (const input of ['a,b', 'a,b\r\n', '\ufeffa,b\n'])
-      expect((await csv(input)).output.toString()).toBe(input);
-  });
-
-  test('names with commas, quotes and spaces', async () => {
-    const { cells } = await csv('"a, b"," c","d ""e"""\n1,2,3\n', '"a, b"," c","d ""e"""');
-    expect(cells.map(({ field, value }) => [field, value])).toEqual([
-      ['a, b', '1'],
-      [' c', '2'],
-      ['d "e"', '3'],
-    ]);
-  });
-
-  test.each([';', '\t', '|', ','])('the delimiter %j is found by the fields', async (delimiter) => {
-    const line = (...cells: string[]) => `${cells.join(delimiter)}\n`;
-    const input = line('x,y;1', 'name', 'mail') + line('"1"', 'Ann', 'a@x.org');
-    const quoted = delimiter === ',' || delimiter === ';' ? `"x,y;1"${input.slice(5)}` : input;
-    const { cells, problems } = await csv(quoted, 'name,mail');
-    expect(problems).toEqual([]);
-    expect(cells.map(({ value }) => value)).toEqual(['Ann', 'a@x.org']);
-  });
-
-  test('a delimiter that is given is the one', async () => {
-    const { output } = await edited('a:b\n1:2\n', { fields: 'b', delimiter: ':' }, () => 'T');
-    expect(output.toString()).toBe('a:b\n1:T\n');
-  });
-
-  test('--no-header: numbers, and the first line is a row', async () => {
-    const options = { fields: '2', hasHeader: false };
-    const { output } = await edited('\ufeff1;x\n2;y\n', options, () => 'T');
-    expect(output.toString()).toBe('\ufeff1;T\n2;T\n');
-    // A mark is no part of the first value.
-    const first = await edited('\ufeff1;x\n', { ...options, fields: '1' });
-    expect(first.cells.map(({ value }) => value)).toEqual(['1']);
-    expect((await edited('', options)).rows).toBe(0);
-    for (const [fields, words] of [
-      ['3', 'its first row has 2'],
-      ['a', 'numbers of columns'],
-    ] as const)
-      await expect(edited('1,2\n', { ...options, fields })).rejects.toThrow(words);
-  });
+test('a value that no cell of TSV can hold makes a bad row', async () => {
+  const { problems } = await edited('a\tb\nx\ty\n', TSV, () => 'T\tT');
+  expect(problems).toEqual(['2: a would contain a tab or line end, which TSV cannot hold']);
 });
 
-describe('tsv', () => {
-  test('a quote is a character like any other', async () => {
-    const { output, cells } = await edited('a\tb\n"x\ty"\n', { format: 'tsv', fields: 'a' });
-    expect(cells.map(({ value }) => value)).toEqual(['"x']);
-    expect(output.toString()).toBe('a\tb\n"x\ty"\n');
-  });
+test.each<[string, string | Buffer, string, Partial<FormatOptions>?]>([
+  ['no field', 'b,c\n1,2\n', 'the file has no field a; its fields are: b, c'],
+  ['a field twice', 'a,b,a\n1,2,3\n', 'The header of the file has the field a 2 times'],
+  ['an option twice', 'a,b\n', '--fields names a twice', { fields: 'a,b,a' }],
+  ['a comma too many', 'a,b\n', '--fields: write names with commas between', { fields: 'a,' }],
+  ['half a quote', 'a,b\n', '--fields: write names with commas between them', { fields: '"a' }],
+  ['nothing', '', 'the file is empty'],
+  ['a mark', '\ufeff', 'the file is empty'],
+  ['an empty line', '\nx\n', 'the file has no field a; its first line is empty'],
+  ['a quote that opens', '"a,b\n', 'The quotes in the first line of the file do not match'],
+  ['what controls a terminal', 'b\u001b[2J\nx\n', 'its fields are: b?[2J'],
+  ['UTF-16', Buffer.from('\ufeffa,b\n', 'utf16le'), 'UTF-16'],
+  ['UTF-16 of the other order', Buffer.from('\ufffea,b\n', 'utf16le'), 'UTF-16'],
+  ['UTF-16 without a mark', Buffer.from('a,b\n', 'utf16le'), 'UTF-16'],
+  ['no such number', '1,2\n', 'its first row has 2', { ...NUMBERED, fields: '3' }],
+  ['a name for a number', '1,2\n', 'numbers of columns', { ...NUMBERED, fields: 'a' }],
+  ['an open quote', 'a\n"q\n"\n1,"never\n2,3\n', 'The quote that opens on line 4 never closes'],
+])('the run ends in words: %s', async (_, input, message, options = {}) => {
+  await expect(edited(input, { fields: 'a', ...options })).rejects.toThrow(message);
+});
 
-  test('a value that no cell can hold makes a bad row', async () => {
-    const options = { format: 'tsv', fields: 'a' } as const;
-    const { problems } = await edited('a\tb\nx\ty\n', options, () => 'T\tT');
-    expect(problems).toEqual(['2: a would contain a tab or line end, which TSV cannot hold']);
-  });
+test('a row beyond the bound is refused, not gathered', async () => {
+  const input = Buffer.concat([Buffer.from('a,b\n"'), Buffer.alloc(17 * 1024 * 1024, 'x\n')]);
+  await expect(edited(input, { fields: 'a' }, undefined, 1 << 18)).rejects.toThrow(
+    'The row that begins on line 2 is longer than 16777216 bytes',
+  );
+});
+
+test('names with commas, quotes and spaces', async () => {
+  const { cells } = await csv('"a, b"," c","d ""e"""\n1,2,3\n', '"a, b"," c","d ""e"""');
+  expect(cells.map(({ field, value }) => [field, value])).toEqual([
+    ['a, b', '1'],
+    [' c', '2'],
+    ['d "e"', '3'],
+  ]);
+});
+
+test.each([';', '\t', '|', ','])('the delimiter %j is found by the fields', async (delimiter) => {
+  const line = (...cells: string[]) => `${cells.join(delimiter)}\n`;
+  const input = line('x,y;1', 'name', 'mail') + line('"1"', 'Ann', 'a@x.org');
+  const quoted = delimiter === ',' || delimiter === ';' ? `"x,y;1"${input.slice(5)}` : input;
+  const { cells, problems } = await csv(quoted, 'name,mail');
+  expect(problems).toEqual([]);
+  expect(cells.map(({ value }) => value)).toEqual(['Ann', 'a@x.org']);
 });
 
 test('of two paths of a policy for one column, the first counts', async () => {
   const policy = { policy: 'version 1', paths: ['["a.b"]', 'a.b'] };
   const { cells } = await edited('a.b\nx\n', { fields: policy });
   expect(cells.map(({ field }) => field)).toEqual(['["a.b"]']);
-});
-
-test('what controls a terminal is no part of a message', async () => {
-  const refused = edited('a\u001b[2J\nx\n', { fields: 'b' });
-  await expect(refused).rejects.toThrow('its fields are: a?[2J');
 });
