@@ -1,15 +1,14 @@
-import type { ChildProcess } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { type ChildProcess, execFileSync, execSync } from 'node:child_process';
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createDatabase, freePort } from '../test/support/postgres.ts';
 import { childrenOf } from '../test/support/processes.ts';
-import { CLI, makePlace, NO_LIMITS, runCli, spawnCli } from '../test/support/program.ts';
+import { CLI, makePlace, NO_LIMITS, ROOT, runCli, spawnCli } from '../test/support/program.ts';
 import type { DatabaseServer } from './database.ts';
 import type { Flags } from './flags.ts';
 import type { Target } from './interfaces.ts';
 import type { Leftovers } from './leftovers.ts';
 import { startOpenBao } from './openbao.ts';
-import { buildPast } from './past.ts';
 import { end, healthy, startProgram } from './processes.ts';
 import type { Results } from './results.ts';
 
@@ -105,4 +104,26 @@ async function startStandin(entry: Entry, { server, flags }: Bench, part: Leftov
   const pid = child.pid!;
   const databasePid = server?.pid ?? childrenOf(pid)[0];
   return { pid, databasePid, databaseUrl: place.env.DATABASE_URL, url, apiKey: client.api_key };
+}
+
+/** The last commit whose speed is the measure. */
+export const PAST = 'e0c8a12';
+
+/**
+ * The program of another commit, which is built once, below build/. Its commands and settings for a
+ * vault and a client must be those of today, as they are since e0c8a12; it needs to know no policy.
+ */
+function buildPast(commit: string): string {
+  const folder = join(ROOT, 'build/past', commit);
+  if (!existsSync(folder)) {
+    const unfinished = `${folder}.unfinished`;
+    rmSync(unfinished, { recursive: true, force: true });
+    mkdirSync(unfinished, { recursive: true });
+    const source = execFileSync('git', ['archive', commit], { cwd: ROOT, maxBuffer: 1 << 30 });
+    execFileSync('tar', ['-x'], { cwd: unfinished, input: source });
+    for (const command of ['npm ci --silent --no-audit --no-fund', 'npm run -s build'])
+      execSync(command, { cwd: unfinished, stdio: ['ignore', 2, 2] });
+    renameSync(unfinished, folder);
+  }
+  return join(folder, 'dist/cli.js');
 }

@@ -1,7 +1,6 @@
 import { Command, InvalidArgumentError } from 'commander';
-import { type ContestantName, TITLES } from './contestants.ts';
+import { type ContestantName, PAST, TITLES } from './contestants.ts';
 import { LOADS, type LoadName, OTHERS } from './loads.ts';
-import { PAST } from './past.ts';
 
 export interface Flags {
   readonly seconds: number;
