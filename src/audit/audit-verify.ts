@@ -147,17 +147,14 @@ export interface AuditFinding extends LinePlace {
   readonly detail: string;
 }
 
-/** A line whose own hash could not be checked: the line after it tells more. */
-interface Suspect extends LinePlace {
-  readonly sequence: number;
-  /** Hashes that the next line may follow: the one in the line, and the one that it should have. */
-  readonly macs: readonly string[];
-}
-
 interface Chain {
   /** The last line that is as it was written. */
   last: Pick<Link, 'sequence' | 'mac'>;
-  suspect: Suspect | undefined;
+  /**
+   * The line after `last` that is not, with the hashes that the next line may follow: the one in
+   * it, and the one that it should have.
+   */
+  bad: { readonly sequence: number; readonly macs: readonly string[] } | undefined;
 }
 
 /** Checks the lines of an audit log in the order in which they were written. */
@@ -192,28 +189,28 @@ class AuditCheck {
 
   take(line: LinkedLine, place: LinePlace): void {
     const { sequence, mac } = line;
-    const unknown: Chain = { last: { sequence: 0, mac: '' }, suspect: undefined };
+    const unknown: Chain = { last: { sequence: 0, mac: '' }, bad: undefined };
     const chain = this.#chains.get(line.chain) ?? unknown;
     this.#chains.set(line.chain, chain);
-    const { last, suspect } = chain;
+    const { last, bad } = chain;
     const isNext = this.#follows(line, last.mac);
-    if (!isNext && suspect?.macs.some((one) => this.#follows(line, one))) {
-      this.#judge(chain, suspect, line, place);
+    const isAfterBad = !isNext && bad?.macs.some((one) => this.#follows(line, one)) === true;
+    if (isNext || (sequence > last.sequence && (isAfterBad || this.#opensLater(line)))) {
+      if (!isNext) this.#skipTo(line, isAfterBad ? bad!.sequence : last.sequence, place);
+      this.#accept(chain, line, place);
       return;
     }
-    this.#dismiss(suspect, last.sequence);
-    if (!isNext && !this.#opensLater(line, last)) {
-      const macs = [mac, this.options.macOf(startOf(line) ?? last.mac, line.body)];
-      chain.suspect = { ...place, sequence, macs };
-      return;
-    }
-    if (!isNext) this.#skipTo(line, last, place);
-    this.#accept(chain, line, place);
+    if (sequence <= last.sequence)
+      this.find(place, 'moved', 'this line is a repetition, or not in its place');
+    else if (sequence > last.sequence + 1)
+      this.#findMissing(place, line.chain, last.sequence + 1, sequence - 1);
+    else this.find(place, 'changed', 'this line was changed or added');
+    const macs = [mac, this.options.macOf(startOf(line) ?? last.mac, line.body)];
+    chain.bad = { sequence, macs };
   }
 
   /** Ends the check. @param expected links that were noted elsewhere */
   end(expected: readonly Link[], place: LinePlace): void {
-    for (const { last, suspect } of this.#chains.values()) this.#dismiss(suspect, last.sequence);
     const claims = [...this.#claims, ...expected.map((link) => ({ ...place, link }))];
     for (const { link, ...where } of claims) {
       const reached = this.#chains.get(link.chain)?.last.sequence ?? 0;
@@ -230,52 +227,30 @@ class AuditCheck {
     );
   }
 
-  /** Whether a line is the first in its file, as it was written, with lines missing before it. */
-  #opensLater(line: LinkedLine, last: Chain['last']): boolean {
+  /** Whether a line is the first in its file, as it was written. */
+  #opensLater(line: LinkedLine): boolean {
     const start = startOf(line);
-    return start !== undefined && line.sequence > last.sequence && this.#follows(line, start);
+    return start !== undefined && this.#follows(line, start);
   }
 
   #accept(chain: Chain, line: LinkedLine, place: LinePlace): void {
     chain.last = { sequence: line.sequence, mac: line.mac };
-    chain.suspect = undefined;
+    chain.bad = undefined;
     for (const text of [line.opening?.after ?? '', line.other]) {
       const link = linkOf(text);
       if (link !== undefined && link.chain !== line.chain) this.#claims.push({ ...place, link });
     }
   }
 
-  /** The line after a suspect follows it, so the number of the suspect is known. */
-  #judge(chain: Chain, suspect: Suspect, line: LinkedLine, place: LinePlace): void {
-    const { sequence: last } = chain.last;
-    const sequence = line.sequence - 1;
-    if (sequence <= last) {
-      this.#dismiss(suspect, last);
-      chain.suspect = { ...place, sequence: line.sequence, macs: [line.mac] };
-      return;
-    }
-    if (sequence === last + 1 || sequence !== suspect.sequence)
-      this.find(suspect, 'changed', 'this line was changed');
-    if (sequence > last + 1) this.#findMissing(suspect, line.chain, last + 1, sequence - 1);
-    this.#accept(chain, line, place);
-  }
-
   /** The first line of a chain in a file names the line before, so it needs none. */
-  #skipTo({ chain, sequence, opening }: LinkedLine, last: Chain['last'], place: LinePlace): void {
-    if (last.sequence === 0 && this.#isFirstFile) this.earlier.push(opening!.after);
-    else this.#findMissing(place, chain, last.sequence + 1, sequence - 1);
-  }
-
-  #dismiss(suspect: Suspect | undefined, last: number): void {
-    if (suspect === undefined) return;
-    if (suspect.sequence <= last)
-      this.find(suspect, 'moved', 'this line is a repetition, or not in its place');
-    else
-      this.find(suspect, 'changed', 'this line was changed or added, or lines before it removed');
+  #skipTo({ chain, sequence, opening }: LinkedLine, last: number, place: LinePlace): void {
+    if (last === 0 && this.#isFirstFile) this.earlier.push(opening!.after);
+    else if (sequence > last + 1) this.#findMissing(place, chain, last + 1, sequence - 1);
   }
 
   #findMissing(place: LinePlace, chain: string, first: number, last: number): void {
-    this.find(place, 'missing', `${missingText(chain, first, last)} before it`);
+    const missing = missingText(chain, first, last);
+    this.find(place, 'missing', `${missing} before it, or this line was changed`);
   }
 
   find({ file, line }: LinePlace, problem: Problem, detail: string): void {
