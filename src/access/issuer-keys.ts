@@ -1,5 +1,6 @@
 import type { JWTVerifyGetKey } from 'jose';
 import { InternalError, OperatorError } from '../errors.ts';
+import { fetchJson } from '../fetch-json.ts';
 import type { JwtOptions } from '../options.ts';
 import { Refresher, whenItChanges } from '../refresher.ts';
 import type { Finding } from '../types.ts';
@@ -123,7 +124,7 @@ export async function issuerState(options: JwtOptions): Promise<Omit<Finding, 'c
 async function fetchKeys({ issuer, jwksUrl }: JwtOptions): Promise<PublicKey[]> {
   const signal = AbortSignal.timeout(FETCH_TIMEOUT_MS);
   const url = jwksUrl ?? (await discover(issuer, signal));
-  const { keys } = await fetchJson(url, signal);
+  const { keys } = await fetchObject(url, signal);
   const usable = Array.isArray(keys) ? keys.map(withSpiffeUse).filter(isUsable) : [];
   if (usable.length === 0 || usable.length > MAX_KEYS)
     throw new IssuerError(`${url} has ${usable.length} keys with a kid, not 1 to ${MAX_KEYS}`);
@@ -133,7 +134,7 @@ async function fetchKeys({ issuer, jwksUrl }: JwtOptions): Promise<PublicKey[]> 
 /** OpenID Connect Discovery 1.0, section 4. */
 async function discover(issuer: string, signal: AbortSignal): Promise<string> {
   const url = `${issuer.replace(/\/+$/, '')}/.well-known/openid-configuration`;
-  const { issuer: named, jwks_uri: jwksUri } = await fetchJson(url, signal);
+  const { issuer: named, jwks_uri: jwksUri } = await fetchObject(url, signal);
   if (named !== issuer)
     throw new IssuerError(
       `${url} names another issuer: JWT_ISSUER must be the same, to the letter`,
@@ -172,52 +173,11 @@ async function keySet(keys: readonly PublicKey[]): Promise<KeySet> {
 /** Why an issuer gave no keys, in words for operators. Contains nothing of its answer. */
 class IssuerError extends Error {}
 
-/**
- * GETs a JSON object. Follows no redirect, so that only the configured host is asked.
- * @throws IssuerError
- */
-async function fetchJson(url: string, signal: AbortSignal): Promise<Record<string, unknown>> {
-  const answer = await fetch(url, {
-    headers: { accept: 'application/json' },
-    redirect: 'manual',
-    signal,
-  }).catch((error) => {
-    throw new IssuerError(`${url} cannot be reached (${reasonOf(error)})`);
+/** @throws IssuerError */
+async function fetchObject(url: string, signal: AbortSignal): Promise<Record<string, unknown>> {
+  const json = await fetchJson(url, { signal }, MAX_ANSWER_BYTES).catch((error) => {
+    throw new IssuerError(`${url} ${error.message}`);
   });
-  if (answer.status !== 200) {
-    await answer.body?.cancel().catch(() => {});
-    throw new IssuerError(`${url} answered ${answer.status}`);
-  }
-  return objectOf(await textOf(answer, url), url);
-}
-
-async function textOf({ body }: Response, url: string): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  try {
-    for await (const chunk of body ?? []) {
-      chunks.push(chunk);
-      bytes += chunk.length;
-      if (bytes > MAX_ANSWER_BYTES) throw new IssuerError(`the answer of ${url} is too long`);
-    }
-  } catch (error) {
-    if (error instanceof IssuerError) throw error;
-    throw new IssuerError(`the answer of ${url} was cut short (${reasonOf(error)})`);
-  }
-  return Buffer.concat(chunks).toString();
-}
-
-function objectOf(text: string, url: string): Record<string, unknown> {
-  try {
-    const parsed = JSON.parse(text);
-    if (typeof parsed === 'object' && parsed !== null) return parsed;
-  } catch {
-    // The text of the parse error would contain the answer.
-  }
+  if (typeof json === 'object' && json !== null) return json as Record<string, unknown>;
   throw new IssuerError(`${url} did not answer with a JSON object`);
-}
-
-function reasonOf(error: unknown): string {
-  const { name, cause } = error as Error & { cause?: { code?: string } };
-  return name === 'TimeoutError' ? 'no answer in time' : (cause?.code ?? 'failed');
 }

@@ -175,19 +175,6 @@ export class RedisBuckets {
     }
   }
 
-  /** Name and version of the server, as far as this user may read them. */
-  async server(): Promise<string> {
-    let facts = '';
-    try {
-      facts = await this.#client.info('server');
-    } catch (error) {
-      if (!(error instanceof ErrorReply)) throw error;
-    }
-    const valkey = /^valkey_version:(\S+)/m.exec(facts)?.[1];
-    if (valkey !== undefined) return `Valkey ${valkey}`;
-    return `Redis ${/^redis_version:(\S+)/m.exec(facts)?.[1] ?? 'of unknown version'}`;
-  }
-
   close(): void {
     if (this.#client.isOpen) this.#client.destroy();
   }

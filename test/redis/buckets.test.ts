@@ -141,12 +141,11 @@ describe.skipIf(redisServer === undefined)('buckets in Redis', () => {
     expect((await buckets.charge(newBucket(5), 1)).granted).toBe(1);
   });
 
-  test('are in the database that the URL names, and say which server that is', async () => {
+  test('are in the database that the URL names', async () => {
     await redis.command('FLUSHALL');
     const third = await open(`${redis.url}/3`);
     await third.charge(newBucket(5), 1);
     expect(await redis.command('DBSIZE')).toBe(':0');
-    expect(await third.server()).toMatch(/^(Redis|Valkey) \d+\.\d+\.\d+$/);
   });
 
   test('need no more rights than operating.md gives their user', async () => {
@@ -156,7 +155,6 @@ describe.skipIf(redisServer === undefined)('buckets in Redis', () => {
     const limited = await open(redis.url.replace('//', `//${user}:secret@`));
     await redis.command('SCRIPT FLUSH');
     expect((await limited.charge(newBucket(2), 3)).granted).toBe(2);
-    expect(await limited.server()).toBe('Redis of unknown version');
     await redis.command(`ACL SETUSER ${user} -set`);
     await expect(limited.charge(newBucket(2), 0)).rejects.toThrow();
   });

@@ -242,13 +242,11 @@ describe.skipIf(redisServer === undefined)('doctor', () => {
     return `${code} ${status} ${detail}`;
   }
 
-  test('names the server, and warns of one that does not answer', async () => {
+  test('finds a Redis that answers, and warns of one that does not', async () => {
     await makeVault(place);
     const redis = await RedisServer.start(PASSWORD);
     onTestFinished(() => redis.stop());
-    expect(await examine(redis.url)).toMatch(
-      /^0 ok (Redis|Valkey) \d+\.\d+\.\d+: all nodes share the rate limits$/,
-    );
+    expect(await examine(redis.url)).toBe('0 ok it answers: all nodes share the rate limits');
     expect(await examine(redis.url.replace(PASSWORD, 'wrong'))).toMatch(
       /^0 warning Redis does not answer \(WRONGPASS\).* Check REDIS_URL/,
     );

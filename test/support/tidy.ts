@@ -48,16 +48,18 @@ errors:
 private-files: errors
 kek: crypto errors private-files
 options: kek
+fetch-json: errors
 refresher: errors
 timeouts:
 batcher: errors timeouts
 store: types client-settings errors timeouts batcher
 embedded: errors private-files
 vault: terminal types crypto errors kek options refresher timeouts store embedded
-access: terminal types client-settings crypto errors options refresher timeouts store vault
+access: terminal types client-settings crypto errors options fetch-json refresher timeouts store
+  vault
 limits: types client-settings errors
 shape: types
-detect: errors shape
+detect: errors fetch-json shape
 policy: types client-settings crypto errors refresher timeouts store vault shape detect #paths
 audit: terminal crypto errors batcher limits policy
 memory:

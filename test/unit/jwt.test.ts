@@ -271,7 +271,7 @@ describe('the keys of the issuer', () => {
   test.each<[string, IssuerStandIn['failure'] & object, RegExp]>([
     ['an error', { status: 503, body: 'secret words' }, /openid-configuration answered 503$/],
     ['a redirect', { status: 302, body: '' }, /answered 302$/],
-    ['no JSON', { status: 200, body: 'secret words' }, /did not answer with a JSON object$/],
+    ['no JSON', { status: 200, body: 'secret words' }, /did not answer with JSON$/],
     ['no object', { status: 200, body: 'null' }, /did not answer with a JSON object$/],
     ['too much', { status: 200, body: ' '.repeat(300_000) }, /is too long$/],
   ])('stay as they were after %s', async (_, failure, problem) => {
