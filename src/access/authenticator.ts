@@ -103,7 +103,12 @@ export class Authenticator {
     if (!isApiKey(apiKey)) throw new CallerError('unauthorized', NO_API_KEY);
     const digest = this.#keyring.apiKeyDigest(apiKey);
     const found = this.#isFresh() ? this.#byDigest.get(digest) : undefined;
-    if (found === undefined) return this.#waiting(() => this.#findInDatabase(digest));
+    if (found === undefined)
+      return this.#waiting(async () => {
+        // Asks the database, so that a key issued on another node works at once.
+        this.#wanted.add(digest);
+        return live((await this.#asked()).get(digest));
+      });
     this.#byHeader.set(`Bearer ${apiKey}`, found);
     return live(found);
   }
@@ -130,12 +135,6 @@ export class Authenticator {
     if (this.#waitingCount >= MAX_WAITING) throw new CallerError('overloaded', '', 1);
     this.#waitingCount++;
     return work().finally(() => this.#waitingCount--);
-  }
-
-  /** Asks the database, so that a key issued on another node works at once. */
-  async #findInDatabase(digest: string): Promise<Caller> {
-    this.#wanted.add(digest);
-    return live((await this.#asked()).get(digest));
   }
 
   #asked(): Promise<ReadonlyMap<string, Caller>> {

@@ -33,8 +33,6 @@ export class IssuerKeys {
   readonly #nowMs: () => number;
   readonly #refresher: Refresher;
   #keys: KeySet | undefined;
-  /** The JSON of the keys, to see a change. */
-  #text = '';
   #fetchedAtMs: number;
 
   /** @param nowMs a clock that never goes back */
@@ -88,12 +86,9 @@ export class IssuerKeys {
 
   async #fetch(askedAtMs: number): Promise<() => void> {
     try {
-      const keys = await fetchKeys(this.#options);
-      const text = JSON.stringify(keys);
-      const set = text === this.#text ? this.#keys : await keySet(keys);
+      const keys = await keySet(await fetchKeys(this.#options));
       return () => {
-        this.#keys = set;
-        this.#text = text;
+        this.#keys = keys;
         this.#fetchedAtMs = askedAtMs;
         this.#notify(undefined);
       };

@@ -1,5 +1,6 @@
 import * as fs from 'node:fs';
-import { access, stat } from 'node:fs/promises';
+import { access, lstat, realpath, stat } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { errorCode, OperatorError } from '../errors.ts';
@@ -246,24 +247,39 @@ export class AuditFile {
 }
 
 /**
- * Checks at the start that the audit log can be written. A pipe needs no reader yet.
- * @throws OperatorError when the file cannot be opened for writing
+ * Checks that the audit log can be written, and changes nothing. A pipe needs no reader yet.
+ * @returns the file, or the folder of a file to come; undefined: it is not on a disk
+ * @throws OperatorError
  */
-export async function checkAuditFile(path: string): Promise<void> {
+export async function checkAuditFile(path: string): Promise<string | undefined> {
+  if (path === STANDARD_OUTPUT) return undefined;
+  const { R_OK, W_OK, X_OK } = fs.constants;
   try {
-    const there = await stat(path).catch(() => undefined);
-    // Opening and closing a pipe here would look like the end of the log to its reader.
-    if (there?.isFIFO()) return await access(path, fs.constants.W_OK);
-    const { fd } = await openFile(path);
-    if (path !== STANDARD_OUTPUT) await close(fd);
+    const there = await statOf(path);
+    if (there?.isDirectory()) throw withCode('EISDIR');
+    if (there?.isFile() === false) {
+      await access(path, W_OK);
+      return undefined;
+    }
+    const named = await lstat(path).catch(() => undefined);
+    if (named?.isSymbolicLink()) throw withCode('ELOOP');
+    const written = there === undefined ? dirname(resolve(path)) : path;
+    // A file is also read, at its end.
+    await access(written, there === undefined ? W_OK | X_OK : R_OK | W_OK);
+    return await realpath(written);
   } catch (error) {
-    throw new OperatorError(cannotWrite(path, errorCode(error)));
+    throw new OperatorError(
+      `The file of AUDIT_LOG, ${path}, cannot be opened for writing (${errorCode(error)}). Let this user write to the file and its folder, or set AUDIT_LOG to another file.`,
+    );
   }
 }
 
-/** @param code an errno name */
-export function cannotWrite(path: string, code: string | undefined): string {
-  return `The file of AUDIT_LOG, ${path}, cannot be opened for writing (${code}). Let this user write to the file and its folder, or set AUDIT_LOG to another file.`;
+/** undefined: there is no such file. */
+function statOf(path: string): Promise<fs.BigIntStats | undefined> {
+  return stat(path, { bigint: true }).catch((error) => {
+    if (errorCode(error) !== 'ENOENT') throw error;
+    return undefined;
+  });
 }
 
 async function openFile(path: string): Promise<OpenFile> {
@@ -284,9 +300,7 @@ async function openFile(path: string): Promise<OpenFile> {
 
 async function hasName({ device, inode }: OpenFile, path: string): Promise<boolean> {
   if (path === STANDARD_OUTPUT) return true;
-  const there = await stat(path, { bigint: true }).catch((error) => {
-    if (errorCode(error) !== 'ENOENT') throw error;
-  });
+  const there = await statOf(path);
   return there?.dev === device && there?.ino === inode;
 }
 

@@ -1,9 +1,8 @@
-import { constants } from 'node:fs';
-import { access, realpath, stat, statfs } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
+import { stat, statfs } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { issuerState } from '../access/issuer-keys.ts';
 import { verifyLicense } from '../access/license.ts';
-import { cannotWrite, STANDARD_OUTPUT } from '../audit/audit-file.ts';
+import { checkAuditFile, STANDARD_OUTPUT } from '../audit/audit-file.ts';
 import type { Config } from '../config/config.ts';
 import { kekOf } from '../crypto/kek.ts';
 import { analyze, type PresidioOptions } from '../detect/presidio.ts';
@@ -19,7 +18,12 @@ import { PolicyStore } from '../store/policies.ts';
 import type { Pool } from '../store/pool.ts';
 import { countByVersion } from '../store/record-counts.ts';
 import { missingRights } from '../store/rights.ts';
-import { readMigrations, requireNothingForeign, schemaVersion } from '../store/schema.ts';
+import {
+  readMigrations,
+  requireKnown,
+  requireNothingForeign,
+  schemaVersion,
+} from '../store/schema.ts';
 import { serverFacts } from '../store/server.ts';
 import { WrappedKeyStore } from '../store/wrapped-keys.ts';
 import { count } from '../terminal.ts';
@@ -68,12 +72,7 @@ export async function examine(examined: Examined): Promise<Finding[]> {
   if (presidio !== undefined) await run('presidio', () => presidioState(presidio));
   if (redisUrl !== undefined) await run('redis', () => redis(redisUrl));
   if (tls !== undefined) await run('tls certificate', () => certificate(tls));
-  if (auditLog !== undefined)
-    await run('audit log', () =>
-      auditFile(auditLog).catch((error) => {
-        throw new OperatorError(cannotWrite(auditLog, errorCode(error)));
-      }),
-    );
+  if (auditLog !== undefined) await run('audit log', () => auditFile(auditLog));
   return findings;
 }
 
@@ -204,11 +203,7 @@ async function database(pool: Pool, options: VaultOptions): Promise<Result> {
 }
 
 function schema(version: number, newest: number): Result {
-  if (version > newest) {
-    throw new OperatorError(
-      `The schema has version ${version}, but this program knows only ${newest}. Start a newer release.`,
-    );
-  }
+  requireKnown(version, newest);
   return version < newest
     ? warning(
         `The schema has version ${version} of ${newest}; the next start migrates it, or run: standin migrate`,
@@ -253,26 +248,11 @@ const GIB = 2 ** 30;
 /** Room for two million lines of 500 bytes: time enough to react. */
 const WARN_FREE_BYTES = GIB;
 
-/**
- * Unlike the check at start, this creates no file.
- * @throws the system's error when the audit log cannot be written
- */
+/** @throws OperatorError when the audit log cannot be written */
 async function auditFile(path: string): Promise<Result> {
   if (path === STANDARD_OUTPUT) return 'standard output';
-  const { R_OK, W_OK, X_OK } = constants;
-  const there = await stat(path).catch((error) => {
-    if (errorCode(error) !== 'ENOENT') throw error;
-  });
-  if (there?.isDirectory()) throw Object.assign(new Error(path), { code: 'EISDIR' });
-  if (there !== undefined && !there.isFile()) {
-    await access(path, W_OK);
-    return `${path} can be written, and is not a file on a disk`;
-  }
-  const folder = dirname(resolve(path));
-  // An existing file is also read, at its end. A missing file is created in its folder.
-  if (there === undefined) await access(folder, W_OK | X_OK);
-  else await access(path, R_OK | W_OK);
-  const written = await realpath(there === undefined ? folder : path);
+  const written = await checkAuditFile(path);
+  if (written === undefined) return `${path} can be written, and is not a file on a disk`;
   const { bavail, bsize } = await statfs(written);
   const space = `${((bavail * bsize) / GIB).toFixed(1)} GiB free on the disk of ${await mountOf(written)}`;
   return bavail * bsize >= WARN_FREE_BYTES

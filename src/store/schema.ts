@@ -75,12 +75,16 @@ export async function migrate(
     });
     current = await allowedOr(NOT_NEWEST, step);
   }
-  if (current > newest) {
-    throw new OperatorError(
-      `The database has schema version ${current}, but this program knows only versions up to ${newest}. Start a newer release; a schema cannot go back.`,
-    );
-  }
+  requireKnown(current, newest);
   return applied;
+}
+
+/** @throws OperatorError when the schema is newer than this program */
+export function requireKnown(version: number, newest: number): void {
+  if (version <= newest) return;
+  throw new OperatorError(
+    `The database has schema version ${version}, but this program knows only versions up to ${newest}. Start a newer release; a schema cannot go back.`,
+  );
 }
 
 /**
