@@ -47,12 +47,6 @@ in writeLine by unit/audit-chain
 - const mac = macOf(lastMac, buffer
 + const mac = macOf('', buffer
 
-clients/python/src/standin/_data.py
-
-python-start: Records of a later batch land on their own.
-in batches_of by clients/python
-- start += len(batch)
-
 config/config.ts
 
 kek-command-gets-all: KEK_COMMAND gets no secret of another part.
@@ -83,13 +77,6 @@ ops/access.ts
 session-cookie-alone: The cookie of a session is worth nothing without the secret of the page.
 in find by http/console-access: who signs in
 - || !isSecret(secret, session.digest)
-
-packages/bulk/src/replace.ts
-
-replace-order: Each cell gets its own token.
-in replaceCells by packages/bulk/test/replace
-- (key, i) => [key, answers[i]]
-+ (key, i) => [key, answers[distinct.size - 1 - i]]
 
 packages/client/src/replacement.ts
 
@@ -155,11 +142,6 @@ body-parts: A body has a bound of objects, lists and names, before it is parsed.
 in countMembers by unit/body: at most 100,000
 - if (names + containers > most)
 + if (names > most)
-
-fields-order: Each token stands where its value was.
-in replaceFields by unit/body
-- = replacements[i];
-+ = replacements[fields.length - 1 - i];
 
 public/body/body-walk.ts
 

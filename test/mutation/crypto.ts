@@ -11,15 +11,6 @@ in randomBase62 by unit/api-key unit/token-statistics
 
 crypto/keyring.ts
 
-keyring-random-draw-same: Each random draw is another.
-in block by unit/keyring unit/vectors
-- this.#message[DRAW_AT] = draw;
-
-keyring-oldest: New records are sealed with the newest version.
-in renew by unit/keyring
-- Math.max(
-+ Math.min(
-
 keyring-random-value: Equal values are unlinkable in random mode.
 in randomDraws by unit/keyring postgres/secrecy
 - randomLatin1(FINGERPRINT_BYTES)
@@ -35,10 +26,6 @@ primitives-shared-bytes: Random bytes are used once.
 in nextRandom by unit/nonces postgres/secrecy
 - poolNext += bytes;
 + poolNext += bytes - 4;
-
-primitives-pool-again: A pool of random bytes is filled again.
-in nextRandom by unit/nonces
-- randomFillSync(pool);
 
 primitives-fixed-nonce: Each record has a nonce of its own.
 in nextNonce by unit/nonces

@@ -12,7 +12,7 @@ import {
 } from '../model/fences.ts';
 import { ROOT } from '../support/program.ts';
 import { MUTANTS } from './list.ts';
-import { definitionOf, problemOf, roomOf } from './mutant.ts';
+import { problemOf, roomOf } from './mutant.ts';
 
 test('every change of the list can be made: its text is there once, its tests exist', () => {
   const problems = MUTANTS.map((mutant) => [mutant.id, problemOf(mutant, ROOT)]);
@@ -37,58 +37,6 @@ test.each([
 ])('an entry that cannot be made any more is reported: %s', (problem, change) => {
   expect(problemOf(MUTANTS[0]!, ROOT)).toBeUndefined();
   expect(problemOf({ ...MUTANTS[0]!, ...change }, ROOT)).toMatch(problem);
-});
-
-test('a definition ends where its block ends, and a call of it is none', () => {
-  const text = `const SQL = \`select 1
-where true\`;
-class A {
-  #field = 1;
-  async run(
-    a: string,
-  ): Promise<void> {
-    stop(() => {
-      a;
-    });
-  }
-}
-class B {
-  run(): void {
-    a;
-  }
-  stop: () => {
-    b;
-  },
-}
-def walk(
-    one: int,
-) -> None:
-    pass
-
-next()
-`;
-  const cut = (name: string) => {
-    const found = definitionOf(text, name);
-    return (
-      found &&
-      text
-        .slice(...found)
-        .trim()
-        .split('\n')
-    );
-  };
-  expect(cut('SQL')).toEqual(['const SQL = `select 1', 'where true`;']);
-  expect(cut('A.run')!.slice(2)).toEqual([
-    '  ): Promise<void> {',
-    '    stop(() => {',
-    '      a;',
-    '    });',
-    '  }',
-  ]);
-  expect(cut('#field')).toEqual(['#field = 1;']);
-  expect(cut('stop')).toEqual(['stop: () => {', '    b;', '  },']);
-  expect(cut('walk')!.at(-1)).toBe('    pass');
-  expect([cut('run'), cut('a'), cut('none')]).toEqual([undefined, undefined, undefined]);
 });
 
 describe('each fence of the model', () => {

@@ -18,8 +18,8 @@ export interface Mutant {
   readonly name: string | undefined;
 }
 
-/** Packages, with folders of their own, and the Python client. Tests of that are in `test/clients/`. */
-const OWN = /^(packages|clients\/python\/src)\//;
+/** Packages, with folders of their own. */
+const OWN = /^packages\//;
 const ENTRY = /^([\w-]+): (.+)\nin (\S+) by ([^:\n]+)(?:: (.+))?\n- (.+)(?:\n\+ (.+))?$/;
 
 /**
@@ -52,7 +52,7 @@ export function mutantsIn(list: string): Mutant[] {
 }
 
 /**
- * Finds a definition in a formatted file of TypeScript or Python. Of the name `Owner.own`, the owner is a class.
+ * Finds a definition in a formatted file of TypeScript. Of the name `Owner.own`, the owner is a class.
  * @returns where it begins and ends: the outermost of several. undefined: it is not there, or there are two
  */
 export function definitionOf(
@@ -62,7 +62,7 @@ export function definitionOf(
   const [own, owner] = name.split('.').reverse() as [string, string?];
   const among = owner === undefined ? [0, text.length] : (definitionOf(text, owner) ?? []);
   const forms = [
-    `(?:export )?(?:async |abstract )*(?:function\\*?|class|def) ${own}\\b.*`,
+    `(?:export )?(?:async |abstract )*(?:function\\*?|class) ${own}\\b.*`,
     `(?:export )?const ${own}\\b.*(?<=^\\S.*)`,
     `(?:[a-z]+ )*${own}(?=[(<]|: (?:async )?\\().*[({<]`,
     `(?:[a-z]+ )*${own}(?:: .+)? = .+(?<!const .*)`,
@@ -81,13 +81,9 @@ export function definitionOf(
   return outermost.length === 1 ? outermost[0]!.at : undefined;
 }
 
-/** To the closing bracket of the same indentation, or to the semicolon; in Python to what follows. */
+/** To the closing bracket of the same indentation, or to the semicolon. */
 function lengthOf(text: string, first: string, indent: string): number {
-  const last = /^ *(async )?def /.test(first)
-    ? new RegExp(`\\n(?=\\n* {0,${indent.length}}[^\\s)])`)
-    : /[({[<]$/.test(first)
-      ? new RegExp(`^${indent}[)}\\]].*(?<=[;}],?)$`, 'm')
-      : /;$/m;
+  const last = /[({[<]$/.test(first) ? new RegExp(`^${indent}[)}\\]].*(?<=[;}],?)$`, 'm') : /;$/m;
   const end = last.exec(text);
   return end === null ? text.length : end.index + end[0].length;
 }

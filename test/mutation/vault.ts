@@ -160,11 +160,6 @@ in EXPIRE by postgres/retention
 - there.expires_at <= excluded.expires_at
 + true
 
-removal-twice: Forget removes the values.
-in forgetTokens by postgres/retention cli/forget
-- .length > 0 &&
-+ .length < 0 &&
-
 forget-found-only: Forget removes what comes back between its statements.
 in forgetTokens by postgres/fences: between its statements
 - columns(rows)
@@ -235,11 +230,6 @@ tokenizer-no-lease: Tokenize asks for newer keys before it seals with old ones.
 in #insert by postgres/fences: keys that were last read long ago
 - await this.#keys.readyToSeal(deadlineMs);
 + void 0;
-
-tokenizer-always-deterministic: Random tokens are new each time.
-in #drafts by postgres/nodes: a random client
-- terms.token_mode === 'random'
-+ terms.token_mode === ('never' as string)
 
 lookup-forgotten: A look-up finds nothing that was forgotten.
 in #stepAt by policy/service: look-up finds
