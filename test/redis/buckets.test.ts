@@ -77,20 +77,6 @@ describe.skipIf(redisServer === undefined)('buckets in Redis', () => {
     expect(Math.min(seen.refused, seen.granted)).toBeGreaterThan(200);
   });
 
-  test('go by the clock of Redis: in any time no more than the rate and one burst', async () => {
-    const both = [await open(redis.url), await open(redis.url)];
-    const bucket = newBucket(100);
-    const startUs = await redis.nowUs();
-    let granted = 0;
-    let rounds = 0;
-    for (; granted < 250; rounds++)
-      for (const grant of await Promise.all(both.map((one) => one.charge(bucket, 7))))
-        granted += grant.granted;
-    const passedS = ((await redis.nowUs()) - startUs) / 1e6;
-    expect(granted).toBeLessThanOrEqual(100 + 100 * passedS);
-    expect(rounds).toBeGreaterThan(20);
-  });
-
   test('lock nobody out and change nothing when the clock is set back', async () => {
     const full = newBucket(10);
     expect((await buckets.charge(full, 10, NO_OUTCOME, 2 * HOUR_US)).granted).toBe(10);

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { loop } from '../support/loop.ts';
 import { startWithOps } from '../support/ops.ts';
 import { freePort } from '../support/postgres.ts';
 import { RedisServer, redisServer } from '../support/redis.ts';
@@ -48,22 +49,17 @@ const changes = (service: Service) => logged(service, '"msg":"Redis ');
 function load(service: Service, apiKey = service.api_key) {
   const statuses: Record<number, number> = {};
   let answered = 0;
-  let isOver = false;
-  const one = async () => {
-    while (!isOver) {
-      const { status } = await call(service, 'tokenize', { a: 'Ann' }, apiKey);
-      statuses[status] = (statuses[status] ?? 0) + 1;
-      answered++;
-    }
-  };
-  const done = Promise.all(Array.from({ length: 4 }, one));
-  const more = async () => {
-    const before = answered;
-    await until(() => answered >= before + 50, '50 more responses');
+  const calls = loop(async () => {
+    const { status } = await call(service, 'tokenize', { a: 'Ann' }, apiKey);
+    statuses[status] = (statuses[status] ?? 0) + 1;
+    answered++;
+  }, 4);
+  const more = () => {
+    const goal = answered + 50;
+    return until(() => answered >= goal, '50 more responses');
   };
   const stop = async () => {
-    isOver = true;
-    await done;
+    await calls.stop();
     return statuses;
   };
   return { statuses, more, stop };
@@ -221,10 +217,6 @@ describe.skipIf(redisServer === undefined)('the service with REDIS_URL', () => {
     // A connection that it closes itself is no failure; each before it was followed by its end.
     expect(changes(service).length % 2).toBe(0);
     await until(async () => (await connections()) === 0, 'no connection');
-  });
-
-  test('without it has no gauge', async () => {
-    expect(await isShared(await start({}))).toBeUndefined();
   });
 });
 

@@ -218,18 +218,7 @@ describe('a budget of unknown tokens', () => {
     }
   });
 
-  test('lets a client that guesses all day through at twice its rate', () => {
-    const { clock, ask, guess } = budgetAt();
-    let missed = 0;
-    for (let second = 0; second < 86_400; second += 10) {
-      ask(10_000, 0);
-      missed += guess().missed;
-      clock.nowMs += 10_000;
-    }
-    expect(missed).toBeLessThanOrEqual(2 * (86_400 + 60));
-  });
-
-  test('refuses none of 20 requests a second in an hour, one in twelve unknown', () => {
+  test('L22: refuses none of 20 requests a second in an hour, one in twelve unknown', () => {
     const { clock, ask } = budgetAt();
     for (let i = 1; i <= 20 * 3_600; i++) {
       expect(ask(Number(i % 12 > 0), Number(i % 12 === 0))).toBe(true);

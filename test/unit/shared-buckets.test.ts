@@ -110,15 +110,6 @@ describe('batching', () => {
     (await call(0)).answer(1);
     await stuck;
   });
-
-  test('a rate that was changed meanwhile counts for the whole batch', async () => {
-    const { buckets, call } = setUp();
-    const results = Promise.all([takes(buckets, 1, 100), takes(buckets, 1, 5)]);
-    const { bucket, answer } = await call(0);
-    expect(bucket.rate).toBe(5);
-    answer(2);
-    await results;
-  });
 });
 
 describe('a budget of unknown tokens', () => {
@@ -183,15 +174,6 @@ describe('buckets that are away', () => {
       expect(buckets.charge(other, 1, NO_OUTCOME)).toMatchObject({ granted, retryAfterS });
     }
     expect(calls).toHaveLength(1);
-    expect(states).toEqual([false]);
-  });
-
-  test('that throw at once are as those that reject', async () => {
-    const states: boolean[] = [];
-    const buckets = open(() => {
-      throw new Error('away');
-    }, states);
-    expect(await takes(buckets, 2, 1)).toEqual([undefined, 1]);
     expect(states).toEqual([false]);
   });
 
