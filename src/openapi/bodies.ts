@@ -1,6 +1,16 @@
 import { type FieldContent, type HealthFields, MAX_WORDS, SUCCESS } from '../public/schema.ts';
 import type { DocumentSettings } from './errors.ts';
-import { list, object, only, type Properties, ref, type Schema, text, whole } from './schemas.ts';
+import {
+  flag,
+  list,
+  object,
+  only,
+  type Properties,
+  ref,
+  type Schema,
+  text,
+  whole,
+} from './schemas.ts';
 
 /**
  * An object of the caller, nested at any depth, or an array of such objects. Said by what it is
@@ -126,10 +136,7 @@ const TEXT_OF_VALUES = object(
       maxProperties: MAX_WORDS,
       description: 'Words that are values, each with its kind. They are found in any case.',
     },
-    detect: {
-      type: 'boolean',
-      description: 'Whether the detectors look for more values than `spans` and `words` name.',
-    },
+    detect: flag('Whether the detectors look for more values than `spans` and `words` name.'),
     // A list of types would be the first one to generators.
     conversation: {
       description:
@@ -138,6 +145,11 @@ const TEXT_OF_VALUES = object(
     },
   },
 );
+
+const PLACE = {
+  start: whole('Of its first code point.', 0),
+  end: whole('Of the code point after it.', 0),
+};
 
 /** The bodies of `/api/v1/text/...`: texts with personal data in them. */
 const textSchemas = (success: Success): Record<string, Schema> => ({
@@ -159,39 +171,24 @@ const textSchemas = (success: Success): Record<string, Schema> => ({
     { conversation: text('For the next request, which detokenize takes, too.') },
   ),
   Span: object('A place in a text.', {
-    start: whole('Of its first code point.', 0),
-    end: whole('Of the code point after it.', 0),
+    ...PLACE,
     kind: text('A kind of the policy, of shape `word` with suffix.', { minLength: 1 }),
   }),
   FoundSpan: object(
     'The place of a token in a text.',
-    {
-      start: whole('Of its first code point.', 0),
-      end: whole('Of the code point after it.', 0),
-      kind: text('A kind of the policy.', { minLength: 1 }),
-    },
-    {
-      original: ref('OriginalPlace'),
-    },
+    { ...PLACE, kind: text('A kind of the policy.', { minLength: 1 }) },
+    { original: ref('OriginalPlace') },
   ),
-  OriginalPlace: object('If Standin found the value: its place in the text of the request.', {
-    start: whole('Of its first code point.', 0),
-    end: whole('Of the code point after it.', 0),
-  }),
+  OriginalPlace: object('If Standin found the value: its place in the text of the request.', PLACE),
   TokenizedText: {
     ...object(
       'A text with tokens in it, or a piece of one.',
       { text: text('The text.') },
       {
-        more: {
-          type: 'boolean',
-          description: 'Whether this is a piece, and another one follows.',
-        },
-        only: {
-          type: 'array',
-          items: { type: 'string' },
-          description: 'The tokens that come back, beside those of `conversation`.',
-        },
+        more: flag('Whether this is a piece, and another one follows.'),
+        only: list('The tokens that come back, beside those of `conversation`.', {
+          type: 'string',
+        }),
         conversation: text('From a tokenize: its tokens come back.'),
       },
     ),

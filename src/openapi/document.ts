@@ -13,6 +13,7 @@ import {
   type Examples,
   HEADERS_OF_ALL,
   header,
+  headerAtTimes,
   OF_LIMITS,
   type OpenApiDocument,
   operationOf,
@@ -24,7 +25,7 @@ import {
 } from './elements.ts';
 import { type DocumentSettings, errorKinds } from './errors.ts';
 import { introduction } from './introduction.ts';
-import type { Schema } from './schemas.ts';
+import { only, type Schema } from './schemas.ts';
 
 export type { OpenApiDocument };
 
@@ -46,34 +47,31 @@ const HEADERS = {
     'Bearer realm="standin", error="invalid_token", error_description="no Bearer before the API key"',
   ),
   Allow: header('The methods of the path.', { type: 'string' }, 'POST'),
-  'RateLimit-Policy': {
-    description:
-      'The limits of the client for this operation: `q` requests (of `unknown-tokens`: tokens) in `w` seconds. Limits that are off are not listed.',
-    schema: { type: 'string', pattern: limitList('q', 'w') },
-    example: '"detokenize";q=500;w=1, "unknown-tokens";q=60;w=60',
-  },
-  RateLimit: {
-    description:
-      'The state of a limit: `r` are left, and no more come for `t` seconds. In a 429, it is the limit that refused the request; otherwise the limit of requests.',
-    schema: { type: 'string', pattern: limitList('r', 't') },
-    example: '"detokenize";r=499;t=1',
-  },
+  'RateLimit-Policy': headerAtTimes(
+    'The limits of the client for this operation: `q` requests (of `unknown-tokens`: tokens) in `w` seconds. Limits that are off are not listed.',
+    { type: 'string', pattern: limitList('q', 'w') },
+    '"detokenize";q=500;w=1, "unknown-tokens";q=60;w=60',
+  ),
+  RateLimit: headerAtTimes(
+    'The state of a limit: `r` are left, and no more come for `t` seconds. In a 429, it is the limit that refused the request; otherwise the limit of requests.',
+    { type: 'string', pattern: limitList('r', 't') },
+    '"detokenize";r=499;t=1',
+  ),
   ETag: header(
     'Identifies the policy, for If-Match.',
     { type: 'string', pattern: '^"[0-9a-f]{64}"$' },
     `"${'0123456789abcdef'.repeat(4)}"`,
   ),
-  'Preference-Applied': {
-    description: 'RFC 7240: the answer may have places that stay as they were sent.',
-    schema: { type: 'string', const: 'handling=lenient' },
-    example: 'handling=lenient',
-  },
-  [STRINGS_HEADER]: {
-    description:
-      'RFC 9651. Only under a policy with fields: how many strings of `data` were replaced, and how many passed unchanged, in clear. Blank strings do not count.',
-    schema: { type: 'string', pattern: '^replaced=\\d+, passed=\\d+$' },
-    example: 'replaced=2, passed=1',
-  },
+  'Preference-Applied': headerAtTimes(
+    'RFC 7240: the answer may have places that stay as they were sent.',
+    only('handling=lenient'),
+    'handling=lenient',
+  ),
+  [STRINGS_HEADER]: headerAtTimes(
+    'RFC 9651. Only under a policy with fields: how many strings of `data` were replaced, and how many passed unchanged, in clear. Blank strings do not count.',
+    { type: 'string', pattern: '^replaced=\\d+, passed=\\d+$' },
+    'replaced=2, passed=1',
+  ),
 };
 
 /** Headers of answers with `data`. */

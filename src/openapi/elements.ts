@@ -51,9 +51,14 @@ export const parameter = (
   ...{ schema: { type: 'string' }, ...(example !== undefined && { example }) },
 });
 
+/** A header that such a response may have. */
+export const headerAtTimes = (description: string, schema: Schema, example: unknown) => ({
+  ...{ description, schema, example },
+});
+
 /** A header that every such response has. */
-export const header = (description: string, schema: Schema, example: unknown) => ({
-  ...{ description, schema, required: true as const, example },
+export const header = (...of: Parameters<typeof headerAtTimes>) => ({
+  ...{ ...headerAtTimes(...of), required: true as const },
 });
 
 export const HEADERS_OF_ALL = {

@@ -107,16 +107,16 @@ function openAdminApi({ config, vault, keys, listener, log }: OpsListenerOptions
   const { context } = listener;
   const adminVault = new AdminVault(vault, config.vault, config.ADMIN_DATABASE_URL);
   const kinds = new EveryKind(vault, config.TOKEN_SUFFIX, readOffThread);
-  const parts = {
-    openVault: adminVault.open,
-    openForgetting: async () => ({ vault: await adminVault.open(), follower: keys, kinds }),
-    vaultOptions: config.vault,
-    finder: context,
-    clientPrefix: config.CLIENT_PREFIX,
-    tokenSuffix: config.TOKEN_SUFFIX,
+  const openParts = async () => {
+    const vault = await adminVault.open();
+    return {
+      ...{ vault, vaultOptions: config.vault, finder: context },
+      forgetting: { vault, follower: keys, kinds },
+      ...{ clientPrefix: config.CLIENT_PREFIX, tokenSuffix: config.TOKEN_SUFFIX },
+    };
   };
   const api: AdminApiOptions = {
-    ...{ parts, document: adminDocumentOf(config) },
+    ...{ openParts, document: adminDocumentOf(config) },
     access: new AdminAccess('admin', config.ADMIN_TOKEN, config.OPS_TLS),
     async idOf(named) {
       if (isApiKeyId(named)) return named;

@@ -100,14 +100,12 @@ describe('with ADMIN_TOKEN', () => {
   ])(
     'guesses at %s are slowed by address, and the right token of another address is not',
     async (name, from, right, send) => {
-      const guesses = Promise.all(
-        Array.from({ length: 100 }, (_, i) => send(right.slice(0, -2) + i, from)),
+      const guesses = Array.from({ length: 40 }, (_, i) => send(right.slice(0, -2) + i, from));
+      expect((await send(right, '127.0.0.29')).status).toBe(200);
+      const outcomes = (await Promise.all(guesses)).map(
+        ({ status, headers }) => `${status} ${headers['retry-after']}`,
       );
-      const others = Array.from({ length: 20 }, () => send(right, '127.0.0.29'));
-      for (const { status } of await Promise.all(others)) expect(status).toBe(200);
-      const outcomes = (await guesses).map((one) => `${one.status} ${one.headers['retry-after']}`);
       expect(new Set(outcomes)).toEqual(new Set(['401 undefined', '429 1']));
-      expect(outcomes.filter((one) => one === '429 1').length).toBeGreaterThan(60);
       await until(async () => (await send(right, from)).status === 200, 'an attempt');
       if (name.endsWith('listener')) return;
       const isSum = (line: any) => line.remote_address === from && line.outcome === 'too_many';
@@ -121,6 +119,9 @@ describe('with ADMIN_TOKEN', () => {
       expect((await from({ authorization: '' })).status).toBe(401);
       expect((await from({ 'sec-fetch-site': 'cross-site' })).status).toBe(403);
       expect((await from({})).status).toBe(200);
+      const isSignIn = ({ act, admin: name }: any) =>
+        act === 'session.begin' && name === 'terraform';
+      await until(() => audited().some(isSignIn), 'the audit line of the sign-in');
     });
 
     test('has one session: the next sign-in ends it, and so does a sign-out', async () => {

@@ -1,9 +1,8 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { ClientDetail, RecentRequest, RecentRequestsShown, Sample } from '#console';
+import type { ClientDetail, RecentRequestsShown } from '#console';
 import { Licenser } from '../support/keys.ts';
 import { refusalIn, servedOps, stateOf, watch } from '../support/ops.ts';
 import { ownPlace, ownService } from '../support/own.ts';
-import { PostgresCluster, postgresBin } from '../support/postgres.ts';
 import { call, createClient, runJson, until } from '../support/service.ts';
 import { Authority, hasOpenssl } from '../support/tls.ts';
 
@@ -17,57 +16,35 @@ const recent = async (): Promise<RecentRequestsShown> =>
 const client = async (id: string): Promise<ClientDetail> =>
   JSON.parse((await at.ask(`/console/client?id=${id}`)).text);
 
-async function open({ opsUrl }: { readonly opsUrl: string } = at.service) {
-  const watcher = await watch(opsUrl);
+async function open() {
+  const watcher = await watch(at.service.opsUrl);
   onTestFinished(() => watcher.close());
   return watcher;
 }
 
 describe('the events of a service', () => {
-  test('begin with the history and the state, and have what was sent: requests, values, errors, batches', async () => {
-    const { api_key: apiKey } = await createClient(at.service.place, '--rate-limit', '0.001');
+  test('begin with the history and the state, and bring samples and states of what is sent', async () => {
+    const made = await createClient(at.service.place, '--name', 'test');
     const watcher = await open();
     expect(watcher.status).toBe(200);
     await watcher.next('sample');
     expect(watcher.events.map(({ name }) => name).slice(0, 2)).toEqual(['history', 'state']);
-    const data = Object.fromEntries(Array.from({ length: 10 }, (_, i) => [`f${i}`, `value ${i}`]));
-    const { body } = await tokenize(data);
-    for (let i = 0; i < 29; i++) await tokenize(data);
-    for (let i = 0; i < 7; i++) await call(at.service, 'detokenize', body.data);
-    for (let i = 0; i < 5; i++) await tokenize({ a: 1 });
-    for (let i = 0; i < 5; i++) await tokenize({ a: 'value 0' }, apiKey);
-    /** How many in all, from rates and the times between the samples. */
-    const sum = (rate: (sample: Sample) => number) => {
-      const samples = watcher.samples();
-      const counts = samples.map((one, i) =>
-        i === 0 ? 0 : (rate(one) * (one.atMs - samples[i - 1]!.atMs)) / 1000,
-      );
-      return Math.round(counts.reduce((all, one) => all + one));
-    };
-    await until(() => sum((one) => one.tokenize.refused) === 9, 'the last request');
-    expect(sum((one) => one.tokenize.succeeded)).toBe(31);
-    expect(sum((one) => one.tokenize.values)).toBe(301);
-    expect(sum((one) => one.detokenize.succeeded)).toBe(7);
-    expect(sum((one) => one.detokenize.values)).toBe(70);
-    expect(sum((one) => one.limited)).toBe(4);
-    expect(sum((one) => one.tokenize.failed + one.detokenize.failed + one.shed)).toBe(0);
-    for (const { latency } of watcher.samples().map((one) => one.tokenize)) {
-      if (latency === null) continue;
-      const times = [0.000_1, latency.p50_ms, latency.p95_ms, latency.p99_ms];
-      expect(times.toSorted((a, b) => a - b)).toEqual(times);
-    }
-    expect(watcher.samples().flatMap(({ batch }) => batch.insert ?? [])).toEqual([10]);
-  });
-
-  test('bring a new state, in which a client has its rate and its last use', async () => {
-    const made = await createClient(at.service.place, '--name', 'test');
-    const watcher = await open();
     const isUsed = (one: any) => one.client_id === made.client_id && one.requestsPerS > 0;
     const used = watcher.next('state', ({ clients }) => clients.shown.some(isUsed));
-    for (let i = 0; i < 10; i++) await tokenize({ a: 'b' }, made.api_key);
+    const data = Object.fromEntries(Array.from({ length: 10 }, (_, i) => [`f${i}`, `value ${i}`]));
+    for (let i = 0; i < 30; i++) await tokenize(data, made.api_key);
+    /** How many in all, from rates and the times between the samples. */
+    const values = () =>
+      watcher.samples().map(({ atMs, tokenize }, i, samples) => {
+        const sinceMs = i === 0 ? 0 : atMs - samples[i - 1]!.atMs;
+        return (tokenize.values * sinceMs) / 1000;
+      });
+    const sum = () => Math.round(values().reduce((all, one) => all + one));
+    await until(() => sum() >= 300, 'the last request');
+    expect(sum()).toBe(300);
+    expect(watcher.samples().flatMap(({ batch }) => batch.insert ?? [])).toEqual([10]);
     expect((await used).clients.shown.find(isUsed)).toMatchObject({
       ...{ name: 'test', isDisabled: false, liveApiKeys: 1, last_used_at: expect.any(String) },
-      ...{ can_tokenize: true, can_detokenize: true, token_mode: 'deterministic' },
     });
   });
 
@@ -77,29 +54,6 @@ describe('the events of a service', () => {
     readers[0]!.close();
     await until(async () => (await open()).status === 200, 'a place');
   });
-
-  test.skipIf(postgresBin === undefined)(
-    'go on while the database is away, and its parts are null',
-    async () => {
-      const cluster = await PostgresCluster.start();
-      onTestFinished(() => cluster.stop());
-      const service = await ownService(await ownPlace('server', cluster.url('postgres')));
-      const watcher = await open(service);
-      expect(await stateOf(service.opsUrl)).toMatchObject({
-        database: { kind: 'postgres', isUp: true },
-        vault: { records: 0, isEstimate: false, bytes: expect.any(Number) },
-        keys: { versions: [{ version: 1, isNewest: true, records: 0 }], resealed: 1 },
-        clients: { others: 0 },
-      });
-      const down = watcher.next('state', ({ database }) => !database.isUp);
-      await cluster.crash();
-      expect(await down).toMatchObject({ vault: null, keys: null, clients: null });
-      await watcher.next('sample');
-      const up = watcher.next('state', ({ vault, keys, clients }) => vault && keys && clients);
-      cluster.startAgain();
-      expect((await up).database.isUp).toBe(true);
-    },
-  );
 });
 
 describe('the state', () => {
@@ -122,11 +76,9 @@ describe('the state', () => {
       ...{ interfaceVersion: '1.0.4', areLimitsShared: null },
       database: { kind: 'embedded', isUp: true },
     });
-    expect(license!.daysLeft).toBeGreaterThan(89);
-    expect(license!.daysLeft).toBeLessThanOrEqual(90);
+    expect(Math.ceil(license!.daysLeft)).toBe(90);
     const expiresMs = Date.parse(certificate?.expires_at ?? '');
     expect(expiresMs > Date.now()).toBe(hasOpenssl);
-    expect(Date.parse(shown.at)).toBeGreaterThan(Date.parse(shown.startedAt));
     expect(Math.abs(Date.parse(shown.at) - Date.now())).toBeLessThan(60_000);
   });
 
@@ -137,7 +89,6 @@ describe('the state', () => {
     // The tests before have stored some, which the state may not have counted yet.
     const { records } = await run('verify');
     await until(async () => (await state()).vault!.records === records, 'three records');
-    expect((await state()).vault!.growth.at(-1)!.records).toBe(records);
     const isCounted = async () => (await state()).keys!.versions[0]!.records === records;
     await until(isCounted, 'three of version 1');
     await run('keyring', 'rotate');
@@ -215,8 +166,6 @@ describe('recent requests', () => {
     const { all, refused } = await recent();
     expect([all.length, refused[0]]).toEqual([200, before]);
     expect(all.map(({ status }) => status)).not.toContain(400);
-    const times = all.map(({ atMs }: RecentRequest) => atMs);
-    expect(times).toEqual(times.toSorted((a, b) => b - a));
   });
 });
 

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { type ConsoleState, type Sample, SESSION_HEADERS } from '#console';
+import { EventReader } from '../../packages/console/src/event-stream.ts';
 import { freePort } from './processes.ts';
 import { noteSecrets } from './secrecy.ts';
 import { served } from './served.ts';
@@ -90,15 +91,9 @@ export async function watch(opsUrl: string, headers: Headers = {}) {
   const events: { readonly name: string; readonly data: any }[] = [];
   let hasEnded = false;
   const read = async () => {
-    let rest = '';
-    for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
-      const blocks = (rest + chunk).split('\n\n');
-      rest = blocks.pop()!;
-      for (const block of blocks) {
-        const [, name, data] = /^event: (\w+)\ndata: (.*)$/.exec(block) ?? [];
-        if (name !== undefined) events.push({ name, data: JSON.parse(data!) });
-      }
-    }
+    const reader = new EventReader();
+    for await (const chunk of response.body!.pipeThrough(new TextDecoderStream()))
+      for (const [name, data] of reader.read(chunk)) events.push({ name, data: JSON.parse(data) });
   };
   void read()
     .catch(() => {})

@@ -121,10 +121,11 @@ test('the checks of a document see what is wrong', async () => {
   expect(isOpenApi(document)).toBe(false);
 });
 
-test('the page has every operation, no script, and nothing from elsewhere', () => {
-  const document = openApiDocument(...publicOf('1.0.5'));
+test('the page has every operation, escapes every text, and has no script and nothing from elsewhere', () => {
+  const document = openApiDocument(settingsOf('1.0.5'), 'http://a/"><script>&\'');
   const page = referenceHtml(document);
-  expect(page).not.toMatch(/<script|\son\w+=|style=|javascript:|<img|<iframe/i);
+  expect(page).toContain('http://a/&quot;&gt;&lt;script&gt;&amp;&#39;');
+  expect(page).not.toMatch(/<script|\son\w+=|style=|javascript:|<img|<iframe|undefined|\[object/i);
   const addresses = [...page.matchAll(/(?:href|src)="([^"]*)"/g)].map(([, address]) => address!);
   const inner = addresses.filter((address) => address.startsWith('#'));
   const outer = addresses.filter((address) => !address.startsWith('#'));
@@ -132,17 +133,5 @@ test('the page has every operation, no script, and nothing from elsewhere', () =
   const ids = [...page.matchAll(/ id="([^"]*)"/g)].map(([, id]) => `#${id}`);
   expect(ids).toHaveLength(new Set(ids).size);
   expect(ids).toEqual(expect.arrayContaining(inner));
-  const operations = Object.entries(document.paths);
-  expect(operations).toHaveLength(8);
-  for (const [path, methods] of operations) {
-    expect(page).toContain(path);
-    for (const { summary } of Object.values(methods)) expect(page).toContain(summary);
-  }
-  expect(page).not.toMatch(/undefined|\[object/);
-});
-
-test('the page escapes every text of the document', () => {
-  const page = referenceHtml(openApiDocument(settingsOf('1.0.5'), 'http://a/"><script>&\''));
-  expect(page).toContain('http://a/&quot;&gt;&lt;script&gt;&amp;&#39;');
-  expect(page).not.toContain('<script>');
+  for (const path of Object.keys(document.paths)) expect(page).toContain(path);
 });

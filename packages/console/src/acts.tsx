@@ -1,4 +1,3 @@
-import { useRef } from 'preact/hooks';
 import { Act, type ActStep, act } from './act.tsx';
 import { clientAddress, date, plural, RIGHT_NAMES, RIGHTS } from './format.ts';
 import { Command, Field } from './parts.tsx';
@@ -149,7 +148,7 @@ function policyInForce(): Promise<{ version: number; document: string } | null> 
 }
 
 /** @throws Refused with the mistakes of the document */
-async function checked(document: string, applied: () => void): Promise<ActStep> {
+async function checked(document: string): Promise<ActStep> {
   const check = await act<PolicyCheck>('POST', '/policy/check', { document });
   const mistakes = check.mistakes.map(({ line, column, text }) => `${line}:${column}: ${text}`);
   if (!check.is_valid) throw new Refused(0, mistakes.join('\n'));
@@ -170,7 +169,6 @@ async function checked(document: string, applied: () => void): Promise<ActStep> 
         412,
         'Somebody else has applied a policy just now. Look at it, then apply yours again.',
       );
-      applied();
       if (!isNew) return { done: `Version ${version} is this document already.` };
       return { done: `Version ${version} is in force on all nodes within 5 s.` };
     },
@@ -178,28 +176,19 @@ async function checked(document: string, applied: () => void): Promise<ActStep> 
 }
 
 export function ApplyPolicy() {
-  /** What was typed stays when the dialog is closed. */
-  const draft = useRef('');
-  const field = (text: string) => (
-    <Field
-      {...{ as: 'textarea', label: 'Policy', name: 'document', required: true, rows: 16 }}
-      note="YAML or JSON, as for standin policy apply."
-      defaultValue={text}
-      onInput={({ currentTarget }) => {
-        draft.current = currentTarget.value;
-      }}
-    />
-  );
   // Who changes a policy starts with the one in force: a document that is shorter takes away.
   const step = async (): Promise<ActStep> => ({
     title: 'Apply a policy',
-    fields: field(draft.current || ((await policyInForce())?.document ?? '')),
+    fields: (
+      <Field
+        {...{ as: 'textarea', label: 'Policy', name: 'document', required: true, rows: 16 }}
+        note="YAML or JSON, as for standin policy apply."
+        defaultValue={(await policyInForce())?.document}
+      />
+    ),
     verb: 'Look what changes',
     // Some browsers give the lines of a form's field other ends.
-    go: (form) =>
-      checked(String(form.get('document')).replaceAll('\r\n', '\n'), () => {
-        draft.current = '';
-      }),
+    go: (form) => checked(String(form.get('document')).replaceAll('\r\n', '\n')),
   });
   return <Act name="Apply a policy…" step={step} />;
 }

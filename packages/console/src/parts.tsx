@@ -198,7 +198,7 @@ export function Filter({ name, hint, text, change }: FilterProps) {
     <label class="filter">
       {name}
       <input
-        {...{ type: 'search', placeholder: hint, autocomplete: 'off', spellcheck: false }}
+        {...{ type: 'search', placeholder: hint, size: 26, autocomplete: 'off', spellcheck: false }}
         value={text}
         onInput={({ currentTarget }) => change(currentTarget.value)}
       />

@@ -200,7 +200,8 @@ class Desk extends Component<DeskProps, DeskState> {
 
   #fail(failed: About, error: string, requestId: string): void {
     this.setState({ shown: { failed, error, requestId } });
-    document.getElementById(failed)!.focus();
+    // Who was signed out meanwhile has another page.
+    document.getElementById(failed)?.focus();
   }
 
   #tokenized({ body: { data: tokens }, text, requestId }: Answered, values: object): void {

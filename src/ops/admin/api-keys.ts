@@ -35,8 +35,8 @@ const API_KEY: Readonly<Record<string, schemas.Schema>> = {
 };
 
 /** @param client undefined: of all clients */
-async function listed({ openVault }: AdminParts, client?: string): Promise<AdminResponse> {
-  return { body: { api_keys: await listApiKeys(await openVault(), client) } };
+async function listed({ vault }: AdminParts, client?: string): Promise<AdminResponse> {
+  return { body: { api_keys: await listApiKeys(vault, client) } };
 }
 
 export const API_KEYS: AdminPart = {
@@ -65,17 +65,14 @@ export const API_KEYS: AdminPart = {
       act: 'api_key.get',
       ...{ id: 'getApiKey', summary: 'An API key' },
       ...{ description: 'Without its text.', response: 'ApiKey' },
-      run: async ({ openVault }, { named }) => ({
-        body: await getApiKey(await openVault(), named),
-      }),
+      run: async ({ vault }, { named }) => ({ body: await getApiKey(vault, named) }),
     }),
     changing('delete', '/api-keys/{api_key_id}', {
       act: 'api_key.revoke',
       ...{ id: 'revokeApiKey', summary: 'Revoke an API key' },
       description: 'It stops working within 5 s. A second time, it changes nothing.',
       response: 'ApiKey',
-      async run({ openVault }, { named }) {
-        const vault = await openVault();
+      async run({ vault }, { named }) {
         const revoked = await revokeApiKey(vault, named);
         return { body: { ...(await getApiKey(vault, named)), ...revoked } };
       },
@@ -94,8 +91,8 @@ export const API_KEYS: AdminPart = {
       response: 'IssuedApiKey',
       statuses: [201],
       errors: ['conflict'],
-      async run({ openVault }, { named, body: { expires_at: expiresAt = null } }) {
-        const issued = await issueApiKey(await openVault(), named, expiresAt);
+      async run({ vault }, { named, body: { expires_at: expiresAt = null } }) {
+        const issued = await issueApiKey(vault, named, expiresAt);
         const body = { ...issued, last_used_at: null };
         return { status: 201, body, target: issued.api_key_id };
       },

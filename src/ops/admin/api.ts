@@ -22,7 +22,7 @@ const DONE_WITHOUT_LINE =
 
 export interface AdminApiOptions {
   readonly access: AdminAccess;
-  readonly parts: AdminParts;
+  readonly openParts: () => Promise<AdminParts>;
   readonly document: OpenApiDocument;
   /** The id of what a path names; null: there is none. */
   readonly idOf: (named: string) => Promise<string | null>;
@@ -89,7 +89,7 @@ async function end({ onAct }: AdminApiOptions, c: OpsContext, act: Act): Promise
 }
 
 async function respond(
-  { idOf, onAct, parts }: AdminApiOptions,
+  { idOf, onAct, openParts }: AdminApiOptions,
   c: OpsContext,
   operation: AdminOperation,
   act: Act,
@@ -101,7 +101,8 @@ async function respond(
   if (!isReading(incoming)) await onAct({ ...act });
   const body = operation.body ? readBody(await jsonOf(incoming), operation.body) : {};
   const call = { named, headers: incoming.headers, body };
-  const response = await operation.run(parts, call).catch((error) => {
+  const done = openParts().then((parts) => operation.run(parts, call));
+  const response = await done.catch((error) => {
     throw operation.changesNothing ? error : errorOfChange(error);
   });
   const { status = 200, body: json, etag, target = act.target, values } = response;

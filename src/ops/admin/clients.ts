@@ -68,16 +68,12 @@ export const CLIENTS: AdminPart = {
       act: 'client.list',
       ...{ id: 'listClients', summary: 'All clients' },
       ...{ description: 'As `standin client list --json`.', response: 'ClientList' },
-      async run({ openVault }) {
-        const clients = await listClients(await openVault());
-        return { body: { clients: clients.map(shown) } };
-      },
+      run: async ({ vault }) => ({ body: { clients: (await listClients(vault)).map(shown) } }),
     }),
     reading('get', '/clients/{client}', {
       ...{ ...CLIENT, act: 'client.get', id: 'getClient', summary: 'A client' },
       description: 'By its id or its name.',
-      run: async ({ openVault }, { named }) =>
-        responseOf(await getClient(await openVault(), named)),
+      run: async ({ vault }, { named }) => responseOf(await getClient(vault, named)),
     }),
     changing('put', '/clients/{client}', {
       ...{ ...CHANGE, act: 'client.put', id: 'putClient' },
@@ -86,21 +82,20 @@ export const CLIENTS: AdminPart = {
         'Makes the client with this name (201), or gives the client the settings of the body (200). A setting that is missing is default, except the space. With `If-None-Match: *` it only makes.',
       body: BODY,
       statuses: [200, 201],
-      run: async ({ openVault, clientPrefix }, call) => put(await openVault(), clientPrefix, call),
+      run: ({ vault, clientPrefix }, call) => put(vault, clientPrefix, call),
     }),
     changing('patch', '/clients/{client}', {
       ...{ ...CHANGE, act: 'client.update', id: 'updateClient' },
       summary: 'Change settings of a client',
       description: 'A setting that is missing stays.',
       body: BODY,
-      run: async ({ openVault }, call) => change(await openVault(), call, call.body, false),
+      run: ({ vault }, call) => change(vault, call, call.body, false),
     }),
     changing('delete', '/clients/{client}', {
       ...{ ...CHANGE, act: 'client.disable', id: 'disableClient', summary: 'Disable a client' },
       description:
         'Refuses all its API keys within 5 s. The client stays, for its records. A second time, it changes nothing.',
-      run: async ({ openVault }, call) =>
-        change(await openVault(), call, { disabled: true }, false),
+      run: ({ vault }, call) => change(vault, call, { disabled: true }, false),
     }),
   ],
 };

@@ -31,8 +31,8 @@ export const KEYS: AdminPart = {
       ...{ id: 'getKeyring', summary: 'The keys of the vault' },
       description: 'As `standin keyring status`. The ETag is the version of the primary in quotes.',
       ...{ response: 'Keyring', hasEtag: true },
-      async run({ openVault }) {
-        const keys = await keyStatus(await openVault());
+      async run({ vault }) {
+        const keys = await keyStatus(vault);
         const primary = keys.find((key) => key.purpose === 'dek' && key.is_primary);
         return { body: { keys }, etag: `"${primary?.version}"` };
       },
@@ -44,8 +44,7 @@ export const KEYS: AdminPart = {
         'It seals new records from now on. With `If-Match`, only if the primary is still the one you saw.',
       body: { name: 'RotateRequest', description: 'Nothing.', fields: {}, isOptional: true },
       ...{ response: 'RotatedKey', hasEtag: true, isConditional: true },
-      async run({ openVault, vaultOptions }, { headers }) {
-        const { wrappedKeys } = await openVault();
+      async run({ vault: { wrappedKeys }, vaultOptions }, { headers }) {
         const made = await rotateKey(wrappedKeys, kekSourceOf(vaultOptions), (primary) =>
           checkMatch(headers, `"${primary}"`),
         );

@@ -11,11 +11,11 @@ import { type AdminErrorCode, refusal } from '../errors.ts';
 
 /** The parts of the service that the operations of the admin API use. */
 export interface AdminParts {
-  /** The vault, over connections that may change clients. */
-  readonly openVault: () => Promise<Vault>;
+  /** Over connections that may change clients. */
+  readonly vault: Vault;
   readonly vaultOptions: VaultOptions;
   readonly finder: ValueFinder;
-  readonly openForgetting: () => Promise<Forgetting>;
+  readonly forgetting: Forgetting;
   readonly clientPrefix: string;
   readonly tokenSuffix: string;
 }

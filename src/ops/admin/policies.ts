@@ -117,8 +117,8 @@ export const POLICY: AdminPart = {
     reading('get', '/policy', {
       ...{ hasEtag: true, act: 'policy.get', id: 'getPolicy', summary: 'The policy in force' },
       ...{ description: 'The newest version.', response: 'Policy' },
-      async run({ openVault }) {
-        const found = await findPolicy((await openVault()).policies, undefined);
+      async run({ vault: { policies } }) {
+        const found = await findPolicy(policies, undefined);
         return { body: found, etag: `"${found.version}"` };
       },
     }),
@@ -129,20 +129,20 @@ export const POLICY: AdminPart = {
       body: BODY,
       ...{ response: 'AppliedPolicy', isConditional: true },
       errors: ['unconfirmed'],
-      run: async ({ openVault, tokenSuffix }, call) => apply(await openVault(), tokenSuffix, call),
+      run: ({ vault, tokenSuffix }, call) => apply(vault, tokenSuffix, call),
     }),
     reading('get', '/policy/versions', {
       ...{ act: 'policy.list', id: 'listPolicyVersions', summary: 'All versions' },
       ...{ description: 'The newest first.', response: 'PolicyVersions' },
-      async run({ openVault }) {
-        return { body: { versions: await listPolicies((await openVault()).policies) } };
-      },
+      run: async ({ vault: { policies } }) => ({
+        body: { versions: await listPolicies(policies) },
+      }),
     }),
     reading('get', '/policy/versions/{version}', {
       ...{ act: 'policy.get', id: 'getPolicyVersion', summary: 'A version' },
       ...{ description: 'With its document.', response: 'Policy' },
-      async run({ openVault }, { named }) {
-        const found = await findPolicy((await openVault()).policies, numberOf(named));
+      async run({ vault: { policies } }, { named }) {
+        const found = await findPolicy(policies, numberOf(named));
         return { body: found, target: String(found.version) };
       },
     }),
@@ -152,7 +152,7 @@ export const POLICY: AdminPart = {
         'All mistakes, what it would change, with its consequences in words, and what each client would see.',
       body: BODY,
       response: 'CheckedPolicy',
-      run: async ({ openVault, tokenSuffix }, call) => check(await openVault(), tokenSuffix, call),
+      run: ({ vault, tokenSuffix }, call) => check(vault, tokenSuffix, call),
     }),
   ],
 };

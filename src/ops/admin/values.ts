@@ -133,7 +133,7 @@ async function tokensOf({ finder }: AdminParts, values: readonly string[], where
 }
 
 async function forget(
-  { openForgetting }: AdminParts,
+  { forgetting }: AdminParts,
   { body }: AdminCall<typeof FORGET>,
 ): Promise<AdminDone> {
   const { tokens, values, kind, space = DEFAULT_SPACE, dry_run: isDryRun = false } = body;
@@ -144,9 +144,8 @@ async function forget(
     values: checked('values', values) as Value[],
     ...{ kind, space, isDryRun },
   };
-  const parts = await openForgetting();
-  if (request.values.length > 0) await checkDraws(parts.kinds, request);
-  const result = await forgetValues(parts, request);
+  if (request.values.length > 0) await checkDraws(forgetting.kinds, request);
+  const result = await forgetValues(forgetting, request);
   const { known, forgotten, notSearched } = result;
   const unknown = (['tokens', 'values'] as const).flatMap((list) =>
     result[list].flatMap((state, i) => (state === 'unknown' ? [pathText([list, i])] : [])),
