@@ -10,19 +10,12 @@ import pandas as pd
 import polars as pl
 import standin.pandas
 import standin.polars
-from standin import ForbiddenError, PolicyField, Standin, StandinError
+from standin import ForbiddenError, Standin, StandinError
 
 PLACE = (os.environ["STANDIN_URL"], os.environ["STANDIN_API_KEY"])
 client = Standin(*PLACE, policy=True)
 raises = TestCase().assertRaisesRegex
 policy = client.policy_in_force()
-assert policy.fields == [
-    PolicyField("email", "email"),
-    PolicyField('["card no"]', "card"),
-    PolicyField("customer.name", "text"),
-    PolicyField("orders[1].to[*]", "text"),
-]
-assert policy.tag.startswith('"') and policy.version == 1, policy
 
 # A column has the tokens of its kind, as a record has them.
 rows = {"email": ["ann@example.com", None], "card no": ["4111111111111111", "5500005555555559"]}

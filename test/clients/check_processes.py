@@ -99,6 +99,8 @@ assert (secure.exception.code, secure.exception.attempts) == ("network_error", 1
 # A string is a list of letters, which nobody means. A name that is no string becomes one in JSON.
 with raises(ValueError, "^tokenize_values: takes a list of strings, not one$"):
     client.tokenize_values("Ann Lee")
+with raises(ValueError, r"^spans: must be a list of Span\(start, end, kind\)$"):
+    client.tokenize_text("Ann", [(0, 1, "person")])
 with raises(InvalidValueError, r"^data\[0\]: has a field name that is no str but int$"):
     client.tokenize([{7: "Ann Lee"}])
 

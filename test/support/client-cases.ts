@@ -125,27 +125,21 @@ export class CaseServices {
       }
       for (const [client, options] of Object.entries<string[]>(FILE.clients[name]))
         this.#keys.set(`${name} ${client}`, (await createClient(place, ...options)).api_key);
-      if (name === 'usual') await this.#fill(place);
       this.#services.set(name, await startService(place, env));
     }
-    await call(this.#services.get('usual')!, 'tokenize', {}, this.#keys.get('usual spent'));
-    const record = { cards: [{ number: '4111 1111 1111 1111' }] };
-    const withPolicy = this.#services.get('policy')!;
-    const { body } = await call(withPolicy, 'tokenize', record, this.#keys.get('policy usual'));
-    this.#tokens.set('a card', body.data.cards[0].number);
-  }
-
-  /** Makes a token that is known, and one that was forgotten. */
-  async #fill(place: Place): Promise<void> {
-    const service = await startService(place);
-    const values = ['Ann Lee', 'Forgotten Person'];
-    const answer = await call(service, 'tokenize', { values }, this.#keys.get('usual usual'));
-    values.forEach((value, i) => {
-      this.#tokens.set(value, answer.body.data.values[i]);
+    const answered = async (service: string, client: string, data: object) => {
+      const key = this.#keys.get(`${service} ${client}`);
+      return (await call(this.#services.get(service)!, 'tokenize', data, key)).body.data;
+    };
+    await answered('usual', 'spent', {});
+    const { cards } = await answered('policy', 'usual', {
+      cards: [{ number: '4111 1111 1111 1111' }],
     });
-    // The embedded database has one process at a time.
-    await service.stop();
-    await succeed(place, 'forget', this.#tokens.get('Forgotten Person')!, '--yes');
+    this.#tokens.set('a card', cards[0].number);
+    for (const value of ['Ann Lee', 'Forgotten Person'])
+      this.#tokens.set(value, (await answered('usual', 'usual', { value })).value);
+    const forgotten = this.#tokens.get('Forgotten Person')!;
+    await succeed(this.#services.get('usual')!.place, 'forget', forgotten, '--yes');
   }
 }
 

@@ -2,9 +2,8 @@
 
 from ._answers import Unapplied
 from ._async import AsyncStandin
-from ._call import Health
+from ._call import Health, PolicyField, PolicyInForce
 from ._options import Retry
-from ._policy import PolicyField, PolicyInForce
 from ._replace import Lenient
 from ._sync import Standin
 from ._text import DetokenizedText, Span, TokenizedText, UnappliedSpan

@@ -9,19 +9,18 @@ from typing import Any, TypeVar, overload
 import httpx
 
 from ._answers import TIMED_OUT, Answer, NoAnswer, no_answer
-from ._call import Attempt, Call, Given, Health, Steps, Work
+from ._call import Attempt, Call, Given, Health, PolicyInForce, Steps, Work
 from ._client import LENIENT, AnyRecord, Client, Fields, Record, Seconds
-from ._policy import PolicyInForce, policy_in_force
 from ._replace import Lenient
 from ._text import (
     DETOKENIZE,
     TOKENIZE,
     DetokenizedText,
-    Named,
     Span,
     TokenizedText,
     detokenize_piece,
     detokenize_text,
+    named_tokens,
     tokenize_text,
 )
 
@@ -103,9 +102,8 @@ class AsyncStandin(Client[httpx.AsyncClient]):
         timeout_s: Seconds = None,
     ) -> DetokenizedText:
         """See `Standin`."""
-        return await self._run(
-            self._asking(DETOKENIZE, timeout_s, detokenize_text, text, Named(only, conversation))
-        )
+        named = named_tokens(only, conversation)
+        return await self._run(self._asking(DETOKENIZE, timeout_s, detokenize_text, text, named))
 
     async def detokenize_stream(
         self,
@@ -116,7 +114,7 @@ class AsyncStandin(Client[httpx.AsyncClient]):
         timeout_s: Seconds = None,
     ) -> AsyncIterator[str]:
         """See `Standin`."""
-        named = Named(None if only is None else list(only), conversation)
+        named = named_tokens(only, conversation)
         rest = ""
         async for chunk in chunks:
             text, rest = await self._run(
@@ -130,7 +128,7 @@ class AsyncStandin(Client[httpx.AsyncClient]):
 
     async def policy_in_force(self, *, timeout_s: Seconds = None) -> PolicyInForce:
         """See `Standin`."""
-        return await self._run(self._asking("policy", timeout_s, policy_in_force))
+        return await self._run(self._asking("policy", timeout_s, Call.policy_in_force))
 
     async def health(self, *, timeout_s: Seconds = None) -> Health:
         """See `Standin`."""

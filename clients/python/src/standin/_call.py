@@ -47,6 +47,24 @@ class Health:
     """Version of the interface: 1.0.5 or 1.0.4."""
 
 
+@dataclass(frozen=True)
+class PolicyField:
+    """The strings at a path of a record, and their kind."""
+
+    path: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class PolicyInForce:
+    """What the policy of the vault names."""
+
+    version: int
+    tag: str
+    """Another one for each policy: the header ETag."""
+    fields: list[PolicyField]
+
+
 class Attempt(NamedTuple):
     method: str
     url: str
@@ -140,6 +158,15 @@ class Call:
             raise bad_answer(self.operation, given)
         names = ("status", "timestamp", "postgres", "version")
         return Health(*(str(body.get(name)) for name in names))
+
+    def policy_in_force(self) -> Steps[PolicyInForce]:
+        answer = yield from self.send()
+        body = parse_body(answer.body)
+        try:
+            fields = [PolicyField(str(one["path"]), str(one["kind"])) for one in body["fields"]]
+            return PolicyInForce(int(body["version"]), answer.headers["etag"], fields)
+        except (KeyError, TypeError, ValueError):
+            raise bad_answer(self.operation, answer) from None
 
     def _attempt(
         self, method: str, path: str, headers: dict[str, str], body: bytes | None, attempts: int

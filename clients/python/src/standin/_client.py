@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from ._call import Call, Steps, Work, one_request
-from ._data import copy_at, refused, root_of
-from ._fields import places_at
+from ._data import copy_at, places_at, refused, root_of
 from ._options import Retry, Settings, check_credential, check_timeout, check_url, check_whole
 from ._replace import Lenient, replace_records, replace_strings
 

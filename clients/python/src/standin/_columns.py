@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ._fields import EVERY, Step, steps_of
+from ._data import EVERY, Step, steps_of
 from ._sync import Standin
 from .errors import ForbiddenError, InvalidValueError, in_terms_of
 

@@ -13,19 +13,18 @@ from typing import Any, TypeVar, overload
 import httpx
 
 from ._answers import TIMED_OUT, Answer, NoAnswer, no_answer
-from ._call import Attempt, Call, Given, Health, Steps, Work
+from ._call import Attempt, Call, Given, Health, PolicyInForce, Steps, Work
 from ._client import LENIENT, AnyRecord, Client, Fields, Record, Seconds
-from ._policy import PolicyInForce, policy_in_force
 from ._replace import Lenient
 from ._text import (
     DETOKENIZE,
     TOKENIZE,
     DetokenizedText,
-    Named,
     Span,
     TokenizedText,
     detokenize_piece,
     detokenize_text,
+    named_tokens,
     tokenize_text,
 )
 
@@ -122,9 +121,8 @@ class Standin(Client[httpx.Client]):
         strangers wrote, as the answer of a language model may, name what comes back: the tokens of
         `only` and those of the `conversation`.
         """
-        return self._run(
-            self._asking(DETOKENIZE, timeout_s, detokenize_text, text, Named(only, conversation))
-        )
+        named = named_tokens(only, conversation)
+        return self._run(self._asking(DETOKENIZE, timeout_s, detokenize_text, text, named))
 
     def detokenize_stream(
         self,
@@ -139,7 +137,7 @@ class Standin(Client[httpx.Client]):
         What may be a part of a token waits for the next chunk. Each chunk is one request, with
         `timeout_s` of its own.
         """
-        named = Named(None if only is None else list(only), conversation)
+        named = named_tokens(only, conversation)
         rest = ""
         for chunk in chunks:
             text, rest = self._run(
@@ -156,7 +154,7 @@ class Standin(Client[httpx.Client]):
 
         Raises StandinError with the code `not_found` when the vault has no policy.
         """
-        return self._run(self._asking("policy", timeout_s, policy_in_force))
+        return self._run(self._asking("policy", timeout_s, Call.policy_in_force))
 
     def health(self, *, timeout_s: Seconds = None) -> Health:
         """Asks the service for its health, once. Status `error` does not raise."""

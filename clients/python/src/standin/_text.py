@@ -56,17 +56,13 @@ DETOKENIZE = "text/detokenize"
 _PLACE = re.compile(r"data\.text\[(\d{1,9}):(\d{1,9})\]", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Named:
-    """The tokens that come back; None: all that are known."""
+Named = dict[str, Any]
 
-    only: Iterable[str] | None
-    conversation: str | None
 
-    def fields(self) -> dict[str, Any]:
-        only = None if self.only is None else list(self.only)
-        fields = {"only": only, "conversation": self.conversation}
-        return {name: field for name, field in fields.items() if field is not None}
+def named_tokens(only: Iterable[str] | None, conversation: str | None) -> Named:
+    """Of a request: the tokens that come back. Without a name, all that are known."""
+    fields = {"only": None if only is None else list(only), "conversation": conversation}
+    return {name: field for name, field in fields.items() if field is not None}
 
 
 def tokenize_text(
@@ -87,7 +83,7 @@ def tokenize_text(
 
 
 def detokenize_text(call: Call, text: str, named: Named) -> Steps[DetokenizedText]:
-    answer, data, unapplied = yield from _send(call, {"text": text, **named.fields()})
+    answer, data, unapplied = yield from _send(call, {"text": text, **named})
     found = []
     for one in unapplied if isinstance(unapplied, list) else [unapplied]:
         reason = one.get("reason") if isinstance(one, dict) else None
@@ -100,7 +96,7 @@ def detokenize_text(call: Call, text: str, named: Named) -> Steps[DetokenizedTex
 
 def detokenize_piece(call: Call, text: str, named: Named) -> Steps[tuple[str, str]]:
     """Of a text that goes on: what is restored, and the end that waits."""
-    answer, data, _ = yield from _send(call, {"text": text, "more": True, **named.fields()})
+    answer, data, _ = yield from _send(call, {"text": text, "more": True, **named})
     rest = data.get("rest", "")
     if not isinstance(rest, str):
         raise bad_answer(call.operation, answer)
