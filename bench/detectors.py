@@ -118,29 +118,19 @@ def sentences() -> list[tuple[str, Found]]:
             entity_type_mapping=evaluator.PresidioSentenceFaker.ENTITY_TYPE_MAPPING | LABELS,
             random_seed=seed,
         )
-        made += faker.generate_new_fake_sentences(SENTENCES_OF_A_LOCALE)
-    return [
-        (
-            one.full_text,
-            [
-                (span.start_position, span.end_position, span.entity_type)
-                for span in one.spans
-                if span.entity_type in PROVIDERS
-            ],
-        )
-        for one in made
-    ]
+        for one in faker.generate_new_fake_sentences(SENTENCES_OF_A_LOCALE):
+            spans = [(at.start_position, at.end_position, at.entity_type) for at in one.spans]
+            made.append((one.full_text, [span for span in spans if span[2] in PROVIDERS]))
+    return made
 
 
 def found_by_presidio(texts: list[str]) -> list[Found]:
-    return [
-        [
-            (one.start, one.end, kind)
-            for kind, peer in PEERS.items()
-            for one in peer.analyze(text, peer.supported_entities, None)
-        ]
-        for text in texts
-    ]
+    def found(text: str, kind: str) -> Found:
+        peer = PEERS[kind]
+        places = peer.analyze(text, peer.supported_entities, None)
+        return [(one.start, one.end, kind) for one in places]
+
+    return [[one for kind in PEERS for one in found(text, kind)] for text in texts]
 
 
 # Reads texts as JSON; the detectors count in UTF-16 units, Python in code points.

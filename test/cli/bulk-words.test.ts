@@ -99,21 +99,6 @@ test('a field that only some rows have is counted; with a question mark, a file 
   expect(JSON.parse(await runs.ok(`${command} --json`))).toMatchObject({ rows: 2, fields });
 });
 
-test.each([
-  ['an API key that is not known', { STANDIN_API_KEY: `stk_${'a'.repeat(34)}` }, '', '(401)'],
-  ['a bad row', {}, 'id,email\n1\n', 'Line 2: the row has 1 cell instead of 2'],
-])('a run that failed before its first row blocks nothing: %s', async (_, env, text, message) => {
-  const good = 'id,email\n1,ann@example.org\n';
-  runs.write('h.csv', text || good);
-  const command = `tokenize h.csv --fields email -o ${text === '' ? 'key' : 'row'}.out`;
-  const stderr = await runs.failure(command, env);
-  expect(stderr).toContain(message);
-  expect(stderr).not.toMatch(/--resume|so far/);
-  expect(runs.left(command.split(' ').at(-1)!)).toEqual([]);
-  runs.write('h.csv', good);
-  await runs.ok(command);
-});
-
 describe('waiting is shown', () => {
   test('for a limit of the client', async () => {
     const rows = Array.from({ length: 5_000 }, (_, i) => `{"a":"limited ${i}"}\n`);
@@ -183,18 +168,6 @@ describe('the address of the service', () => {
     await runs.ok('tokenize k.csv --fields a -o l.out', env);
     gateway.stop();
   });
-});
-
-test('after another policy, a run that could be continued is not to be', async () => {
-  runs.write('n.csv', Buffer.from(`name\n${'x\n'.repeat(3_000)}Jos\xe9\n`, 'latin1'));
-  const command = 'tokenize n.csv --fields name -o n.out';
-  expect(await runs.failure(command)).toContain('--resume');
-  const body = '{"error":"precondition_failed","message":"the policy in force is another"}';
-  front.troubles.push({ status: 412, body });
-  const env = { STANDIN_URL: front.url };
-  const stderr = await runs.failure(`${command} --resume --rejects n.bad`, env);
-  expect(stderr).toContain('(412)');
-  expect(stderr).not.toContain('--resume');
 });
 
 describe('options that are repeated', () => {

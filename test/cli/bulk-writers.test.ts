@@ -92,11 +92,3 @@ test.each<[string, (partial: string) => void]>([
     rmSync(runs.path('e.out.partial'), { force: true });
   },
 );
-
-test('--resume ends with the same files after bytes beyond the checkpoint that do not come again', async () => {
-  const command = `${TOKENIZE} -o f.csv`;
-  expect(await runs.failure(command)).toContain('Line 3001: the row has 1 cell instead of 3');
-  appendFileSync(runs.path('f.csv.partial'), 'left,by,a killed run\r\n'.repeat(50_000));
-  expect((await runs.run(`${command} --resume --rejects f.rejects`)).code).toBe(3);
-  expectWhole('f');
-});
