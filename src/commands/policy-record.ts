@@ -1,4 +1,4 @@
-import { nearest, type Path, pathText } from '#paths';
+import { nearest, pathText } from '#paths';
 import { CallerError, OperatorError } from '../errors.ts';
 import type { DeclaredPolicy } from '../policy/policy.ts';
 import { type Kind, PolicyRules } from '../policy/rules.ts';
@@ -85,7 +85,7 @@ const ELSEWHERE = {
 };
 
 /** The path as a policy would name it, for each item of a list. */
-function policyPath(path: Path, isList: boolean): string {
+function policyPath(path: Iterable<string | number>, isList: boolean): string {
   return pathText(['', ...[...path].slice(isList ? 2 : 1)])
     .replace(/^\./, '')
     .replaceAll(/\[\d+\]/g, '[*]');

@@ -44,8 +44,8 @@ export async function analyze(
     const offsets = new TextOffsets(text);
     return json.flatMap((one) => {
       const { start, end, score, entity_type: entity } = one as Record<string, unknown>;
-      const isRead = isOffset(start) && isOffset(end) && typeof score === 'number';
-      if (!isRead || start >= end || end > offsets.length || !entities.includes(entity as string))
+      const isRead = offsets.has(start) && offsets.has(end) && typeof score === 'number';
+      if (!isRead || start >= end || !entities.includes(entity as string))
         throw new NoJson('BAD_ANSWER', 'gave an entity that is not readable');
       if (score < LEAST_SCORE) return [];
       return [{ from: offsets.unitOf(start), to: offsets.unitOf(end), entity: entity as string }];
@@ -53,8 +53,4 @@ export async function analyze(
   } catch (cause) {
     throw new InternalError('presidio_unavailable', { cause });
   }
-}
-
-function isOffset(json: unknown): json is number {
-  return Number.isSafeInteger(json) && (json as number) >= 0;
 }

@@ -22,6 +22,11 @@ export class TextOffsets {
     this.#units = units.subarray(0, length + 1);
   }
 
+  /** Whether something that a service or caller sent is an offset in code points. */
+  has(json: unknown): json is number {
+    return Number.isInteger(json) && (json as number) >= 0 && (json as number) <= this.length;
+  }
+
   /** @param point 0 to `length` */
   unitOf(point: number): number {
     return this.#units === undefined ? point : this.#units[point]!;

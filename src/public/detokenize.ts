@@ -71,12 +71,9 @@ export async function restored(exchange: Exchange, of: Restoring): Promise<Respo
   const unapplied = of.hasGaps(exchange) ? [] : undefined;
   const { request, found } = await lookUp(exchange, asked, unapplied !== undefined);
   const { values, kinds, hidden } = visible(request, found, unapplied);
-  const listed = of.isBare ? undefined : unapplied;
-  const list = listed ? unappliedParts(request, listed) : [];
-  const listBytes = listed ? unappliedBytes(request, listed) : 0;
-  const bytes = reserve(exchange, values, of.bytes, listBytes);
-  // To make the paths takes as long as to count their bytes.
-  if (listBytes > MAX_TURN_BYTES) await nextTurn();
+  const list =
+    of.isBare || unapplied === undefined ? [] : await listOf(exchange, request, unapplied);
+  const bytes = reserve(exchange, values, of.bytes, list);
   const frame = of.isBare ? ['', ''] : [BEFORE_DATA, exchange.afterData()];
   const body = bodyOf(exchange, request, { values, list, bytes, frame });
   exchange.shown = { viewer: request.viewer, kinds, hidden };
@@ -131,9 +128,10 @@ function reserve(
   exchange: Exchange,
   values: readonly Value[],
   besides: number,
-  listBytes: number,
+  list: readonly string[],
 ): number {
   const maxBytes = maxBytesOf(exchange);
+  const listBytes = sum(list.map((part) => Buffer.byteLength(part)));
   const reserved = exchange.reservation!.bytes - besides - FRAME_BYTES;
   const most = mostJsonBytes(values) + listBytes;
   // Most responses are small: what is reserved for their tokens is enough, and nothing is measured.
@@ -147,7 +145,7 @@ function reserve(
 /** A response before it is made. */
 interface Found {
   readonly values: readonly Value[];
-  readonly list: Iterable<string>;
+  readonly list: readonly string[];
   /** As `reserve` says. */
   readonly bytes: number;
   /** The texts before and after the data. */
@@ -160,7 +158,7 @@ function bodyOf(
   { values, list, bytes, frame: [before = '', after = ''] }: Found,
 ): Pick<ResponseContent, 'body' | 'bytes'> {
   if (bytes <= MAX_WHOLE_BYTES)
-    return { body: before + request.json(values) + [...list].join('') + after };
+    return { body: before + request.json(values) + list.join('') + after };
   const judge = () => cutUnlessRight(exchange);
   const onTaken = () => exchange.context.budget.move(exchange.reservation!);
   const around = () => request.around();
@@ -346,28 +344,33 @@ function isLenient({ request, headers }: Exchange): boolean {
   return true;
 }
 
-type Paths = Pick<RequestData, 'pathOf' | 'pathBytes'>;
-
-const [BEFORE, BETWEEN, AFTER] = [',"unapplied":[', ',', ']'];
-
-/** The text after `data` in the response, in small parts. One path can have 30 kB. */
-function* unappliedParts(request: Paths, all: readonly Unapplied[]): Generator<string> {
-  yield BEFORE;
+/**
+ * The text after `data` in the response, in parts. One path can have 30 kB, so each reserves its
+ * bytes.
+ * @throws CallerError as reserve
+ */
+async function listOf(
+  exchange: Exchange,
+  request: RequestData,
+  all: readonly Unapplied[],
+): Promise<string[]> {
+  const maxBytes = maxBytesOf(exchange);
+  const list = [',"unapplied":['];
+  let bytes = 0;
+  let turnBytes = 0;
   for (const [i, { index, reason }] of all.entries()) {
-    if (i > 0) yield BETWEEN;
-    yield entry(JSON.stringify(request.pathOf(index)), reason);
+    const path = JSON.stringify(request.pathOf(index));
+    const part = `${i > 0 ? ',' : ''}{"path":${path},"reason":"${reason}"}`;
+    const partBytes = Buffer.byteLength(part);
+    bytes += partBytes;
+    if (bytes > maxBytes) throw tooLarge(maxBytes);
+    exchange.reserve(partBytes);
+    list.push(part);
+    turnBytes += partBytes;
+    if (turnBytes < MAX_TURN_BYTES) continue;
+    turnBytes = 0;
+    await nextTurn();
   }
-  yield AFTER;
-}
-
-/** The bytes of `unappliedParts`, none of which is made. */
-function unappliedBytes(request: Paths, all: readonly Unapplied[]): number {
-  let bytes = BEFORE.length + AFTER.length + BETWEEN.length * Math.max(0, all.length - 1);
-  for (const { index, reason } of all)
-    bytes += entry('""', reason).length + request.pathBytes(index);
-  return bytes;
-}
-
-function entry(path: string, reason: Unapplied['reason']): string {
-  return `{"path":${path},"reason":"${reason}"}`;
+  list.push(']');
+  return list;
 }

@@ -82,7 +82,7 @@ commands: terminal types client-settings errors kek options timeouts embedded va
 cli: commands
 #paths: #client/path
 #bulk: #paths
-#model-proxy: #client
+#model-proxy: #client #paths/json-text
 #console: #client/path #paths/json-text
 `);
 

@@ -72,12 +72,12 @@ describe('a text in pieces', () => {
       const text = rest + piece;
       const places = finder.find(text, 1_000);
       const isLast = i === pieces.length - 1;
-      const end = isLast ? text.length : heldFrom(text, places.at(-1)?.end ?? 0, 'tok');
+      const end = isLast ? text.length : heldFrom(text, places.at(-1)?.to ?? 0, 'tok');
       let from = 0;
       for (const place of places) {
-        const { start, token } = place.candidate(0)!;
+        const { from: start, token } = place.candidate(0)!;
         restored += `${text.slice(from, start)}<${token}>`;
-        from = place.end;
+        from = place.to;
       }
       restored += text.slice(from, end);
       rest = text.slice(end);
@@ -109,7 +109,7 @@ describe('a text in pieces', () => {
     ['a (\\_t', 4],
     [`${'a'.repeat(1_000)}`, 744],
   ])('%j is held back from %i on', (text, from) => {
-    expect(heldFrom(text, finder.find(text, 1).at(-1)?.end ?? 0, 'tok')).toBe(from);
+    expect(heldFrom(text, finder.find(text, 1).at(-1)?.to ?? 0, 'tok')).toBe(from);
   });
 });
 

@@ -1,5 +1,5 @@
+import { isJson } from '#paths/json-text';
 import { ProxyError } from './failures.ts';
-import { isJson } from './request.ts';
 import { type Restore, Restorer, type Tokens } from './restorer.ts';
 import { eventText, type ServerEvent } from './sse.ts';
 

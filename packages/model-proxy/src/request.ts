@@ -1,3 +1,4 @@
+import { isJson, replaceLiterals } from '#paths/json-text';
 import { ProxyError } from './failures.ts';
 import { type Fields, type Rule, SOURCE } from './routes.ts';
 
@@ -34,7 +35,7 @@ function byRule(value: unknown, rule: Rule, path: string, walk: Walk): unknown {
     case 'arguments':
       return byRule(value, 'text', path, walk);
     case 'json':
-      return replaceWithin(value, walk.replace);
+      return JSON.parse(inJson(JSON.stringify(value), walk.replace));
     case 'verbatim':
       return verbatim(value, path);
     case 'file':
@@ -75,21 +76,14 @@ const IDENTIFIER = /^[$A-Za-z_-]{1,64}\d{0,4}$/;
 const VERBATIM = /^@?[\w.:/+=-]*$/;
 
 function verbatim(value: unknown, path: string): unknown {
-  const texts = JSON.stringify(value).match(LITERAL) ?? [];
-  if (texts.every((text) => VERBATIM.test(JSON.parse(text)))) return value;
-  throw new ProxyError(
-    400,
-    `${path}: goes to the provider as it is, so it may have only letters, digits and _ . : / + = -.`,
-  );
-}
-
-const LITERAL = /"[^"\\]*(?:\\.[^"\\]*)*"/g;
-/** Strings, and numbers that are long enough for a telephone number or more. */
-const REPLACED = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|-?\d[\d.eE+-]{6,}/g;
-
-/** The strings and long numbers of a JSON value. Numbers that are replaced become strings. */
-function replaceWithin(value: unknown, replace: Replace): unknown {
-  return JSON.parse(inJson(JSON.stringify(value), replace));
+  replaceLiterals(JSON.stringify(value), (text) => {
+    if (VERBATIM.test(text)) return text;
+    throw new ProxyError(
+      400,
+      `${path}: goes to the provider as it is, so it may have only letters, digits and _ . : / + = -.`,
+    );
+  });
+  return value;
 }
 
 /** Of a text that is JSON, the strings: their escapes would hide what is in them. */
@@ -97,21 +91,9 @@ function replaceJson(text: string, replace: Replace): string {
   return /^\s*[[{"]/.test(text) && isJson(text) ? inJson(text, replace) : replace(text);
 }
 
+/** The strings and long numbers of a JSON text, and names that are no identifiers. */
 function inJson(json: string, replace: Replace): string {
-  return json.replace(REPLACED, (literal, colon = '') => {
-    const isString = literal.startsWith('"');
-    const text = isString ? JSON.parse(literal.slice(0, literal.length - colon.length)) : literal;
-    if (colon !== '' && IDENTIFIER.test(text)) return literal;
-    const replaced = isString ? replaceJson(text, replace) : replace(text);
-    return replaced === text ? literal : JSON.stringify(replaced) + colon;
-  });
-}
-
-export function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
+  return replaceLiterals(json, (text, isName) =>
+    isName && IDENTIFIER.test(text) ? text : replaceJson(text, replace),
+  );
 }

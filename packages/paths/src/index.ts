@@ -1,5 +1,5 @@
 /** The language of paths, and JSON texts that paths lead into. */
-export type { Steps } from '#client/path';
+export { pathText, type Steps } from '#client/path';
 export * from './json-text.ts';
 export * from './near.ts';
 export * from './tree.ts';

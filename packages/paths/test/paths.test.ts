@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { nearest, parsePaths, pathText, Step, stepsOf } from '../src/index.ts';
+import { nearest, parsePaths, pathText, stepsOf } from '../src/index.ts';
 
 const steps = fc.array(fc.oneof(fc.nat(), fc.string({ unit: 'binary' })), { minLength: 1 });
 
@@ -22,17 +22,6 @@ describe('a path', () => {
       }),
     );
     expect(stepsOf('$.full name[*]["a.b"][0].c?')).toEqual(['full name', null, 'a.b', 0, 'c']);
-  });
-
-  test('has bytes in JSON that are known before it is made', () => {
-    fc.assert(
-      fc.property(steps, steps, (names, more) => {
-        const outer = names.reduce((up, one) => new Step(up, one), new Step(undefined, 'data'));
-        const step = more.reduce((up: Step, one) => new Step(up, one), outer);
-        for (const path of [outer, step, outer])
-          expect(path.jsonBytes + 2).toBe(Buffer.byteLength(JSON.stringify(pathText([...path]))));
-      }),
-    );
   });
 });
 

@@ -1,16 +1,7 @@
-import {
-  eachMember,
-  hasItems,
-  isName,
-  type JsonType,
-  JsonWalk,
-  Step,
-  skipSpace,
-  valueEnd,
-} from '#paths';
+import { eachMember, hasItems, isName, type JsonType, JsonWalk, skipSpace, valueEnd } from '#paths';
 import { inEach, type PathNode, type PolicyRules } from '../../policy/rules.ts';
 import { MAX_DEPTH } from '../schema.ts';
-import { checkName, checkText, problem, tooManyValues } from './data.ts';
+import { checkName, checkText, problem, Step, tooManyValues } from './data.ts';
 
 /** A string of the body that is replaced. */
 export interface BodyPlace {

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { countParts, eachName, type Path, pathText, Step } from '#paths';
+import { countParts, eachName, pathText } from '#paths';
 import { mayBeMisread } from '../../access/misread-names.ts';
 import { CallerError } from '../../errors.ts';
 import {
@@ -147,6 +147,28 @@ function countNames(json: unknown): number {
     }
   }
   return names;
+}
+
+/** A path in a body, from `data` on. */
+type Path = Iterable<string | number>;
+
+/** The end of a path. The paths of all places in one object or list share the steps to it. */
+export class Step implements Path {
+  readonly up: Step | undefined;
+  readonly name: string | number;
+  /** How many steps the path has. */
+  readonly depth: number;
+
+  constructor(up: Step | undefined, name: string | number) {
+    this.up = up;
+    this.name = name;
+    this.depth = (up?.depth ?? 0) + 1;
+  }
+
+  *[Symbol.iterator](): Generator<string | number> {
+    if (this.up !== undefined) yield* this.up;
+    yield this.name;
+  }
 }
 
 /** A string inside `data`, and the place where its replacement goes. */

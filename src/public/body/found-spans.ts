@@ -25,6 +25,13 @@ export interface Searched {
   readonly spans: readonly Stretch[];
 }
 
+/** A value in a text. */
+export interface Span extends Stretch {
+  readonly kind: Kind;
+  /** Its place in the request; undefined: it was found. */
+  readonly index?: number;
+}
+
 /**
  * The values that were found in each text, in its order, apart from spans and tokens.
  * @throws CallerError invalid_type for too many, or overloaded; InternalError
@@ -34,24 +41,25 @@ export async function findSpans(
   viewer: Viewer,
   texts: readonly Searched[],
   { words, isDetecting }: Sought,
-): Promise<readonly (readonly Found[])[]> {
+): Promise<Span[][]> {
   const { valuesLimit, tokenSuffix } = exchange.context;
   const tokens = new TokenFinder(tokenSuffix, viewer.rules.textKinds);
   const detected = isDetecting ? await detect(exchange, viewer, texts) : [];
-  const all: (readonly Found[])[] = [];
-  let count = 0;
+  const all: Found[][] = [];
   for (const [i, { text, spans }] of texts.entries()) {
     const taken = inOrder([...spans, ...tokensIn(text, tokens, valuesLimit)]);
     const listed = words ? chosen(text, await listedIn(text, words), taken) : [];
     const others = chosen(text, detected[i] ?? [], inOrder([...taken, ...listed]));
-    const found = inOrder([...listed, ...others]);
-    count += found.length;
-    all.push(found);
+    all.push(inOrder([...listed, ...others]));
   }
-  if (count > valuesLimit) throw tooMany(valuesLimit);
-  exchange.reserveFields(count);
-  exchange.context.metrics.detections(all.flat());
-  return all;
+  const found = all.flat();
+  if (found.length > valuesLimit) throw tooMany(valuesLimit);
+  exchange.reserveFields(found.length);
+  exchange.context.metrics.detections(found);
+  const { rules } = viewer;
+  return all.map((ofText) =>
+    ofText.map(({ from, to, kind }) => ({ from, to, kind: rules.kind(kind) })),
+  );
 }
 
 function inOrder<One extends Stretch>(stretches: readonly One[]): One[] {
@@ -127,9 +135,9 @@ async function entitiesIn(
 function tokensIn(text: string, tokens: TokenFinder, max: number): Stretch[] {
   const places = tokens.find(text, max);
   if (places.length > max) throw tooMany(max);
-  return places.flatMap(({ end, candidate }) => {
+  return places.flatMap(({ to, candidate }) => {
     const token = [candidate(0), candidate(1)].find((one) => one?.kind !== undefined);
-    return token === undefined ? [] : [{ from: token.start, to: end }];
+    return token === undefined ? [] : [{ from: token.from, to }];
   });
 }
 

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { Step } from '#paths';
+import { pathText } from '#paths';
 import type { KindCounts } from '../../observe/metrics.ts';
 import { type Kind, type PathNode, type PolicyRules, Viewer } from '../../policy/rules.ts';
 import { requestDeadline, type Texts } from '../../tokens/threads/vault-client.ts';
@@ -59,8 +59,6 @@ export interface RequestData extends RequestValues {
   narrow?<T>(ask: Ask<T>): Promise<Narrowed<T | undefined> | undefined>;
   /** Whether the request leaves this text out: it is not looked up. undefined: none. */
   isExcluded?(index: number): boolean;
-  /** The bytes of `pathOf` in a JSON string. Cheap: the path itself is not made. */
-  pathBytes(index: number): number;
   /** The text of `json` before, between and after the values, and the quotes of those strings. */
   around(): Iterable<string>;
 }
@@ -229,11 +227,8 @@ class PlainData extends RequestValues implements RequestData {
   }
 
   pathOf(index: number): string {
-    return this.#stepTo(index).text;
-  }
-
-  pathBytes(index: number): number {
-    return this.#stepTo(index).jsonBytes;
+    const { within, name } = this.#fields[index]!;
+    return pathText([...within, name]);
   }
 
   json(replacements: readonly Replacement[]): string {
@@ -243,11 +238,6 @@ class PlainData extends RequestValues implements RequestData {
 
   around(): Iterable<string> {
     return aroundBlanks(this.json(this.texts.map(() => '')));
-  }
-
-  #stepTo(index: number): Step {
-    const { within, name } = this.#fields[index]!;
-    return new Step(within, name);
   }
 }
 
@@ -268,11 +258,7 @@ class RecordData extends RequestValues implements RequestData {
   }
 
   pathOf(index: number): string {
-    return this.#walk.places[index]!.step.text;
-  }
-
-  pathBytes(index: number): number {
-    return this.#walk.places[index]!.step.jsonBytes;
+    return pathText(this.#walk.places[index]!.step);
   }
 
   json(replacements: readonly Replacement[]): string {

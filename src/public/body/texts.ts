@@ -1,11 +1,11 @@
+import type { Stretch } from '../../detect/detectors.ts';
 import { TextOffsets } from '../../detect/text-offsets.ts';
 import type { Kind, PolicyRules, Viewer } from '../../policy/rules.ts';
 import { namedIn, type Seal, sealIn } from '../conversation.ts';
 import type { Exchange } from '../exchange.ts';
 import { inQuotes } from '../transport/large-response.ts';
 import { checkText, invalid, isObject, type JsonObject, parseBody } from './data.ts';
-import { findSpans, kindIn, soughtIn } from './found-spans.ts';
-import { SEPARATOR } from './joined-texts.ts';
+import { findSpans, kindIn, type Span, soughtIn } from './found-spans.ts';
 import {
   type Asked,
   type Narrowed,
@@ -25,15 +25,43 @@ import {
 const SPANS = 'data.spans';
 const NEEDED = 'a list of objects with start, end and kind';
 
-interface Span {
-  /** Offsets in UTF-16 units. */
-  readonly from: number;
-  readonly to: number;
-  /** Offset in code points. */
-  readonly start: number;
-  /** Its place in the request; undefined: it was found. */
-  readonly index: number | undefined;
-  readonly kind: Kind;
+/** A text and its values, in order. */
+export interface SpannedText {
+  readonly text: string;
+  readonly spans: readonly Span[];
+}
+
+/** The values in texts. */
+export abstract class TextValues extends RequestValues {
+  protected readonly spans: readonly Span[];
+  readonly #texts: readonly SpannedText[];
+
+  constructor(viewer: Viewer, texts: readonly SpannedText[]) {
+    const values = texts.flatMap(({ text, spans }) =>
+      spans.map(({ from, to }) => text.slice(from, to)),
+    );
+    super(viewer, values);
+    this.spans = texts.flatMap(({ spans }) => spans);
+    this.#texts = texts;
+  }
+
+  override kindOf(index: number): Kind {
+    return this.spans[index]!.kind;
+  }
+
+  /** The texts with the tokens. */
+  protected replaced(tokens: readonly Replacement[]): string[] {
+    let next = 0;
+    return this.#texts.map(({ text, spans }) => {
+      let from = 0;
+      const parts = spans.map((span) => {
+        const before = text.slice(from, span.from);
+        from = span.to;
+        return before + tokens[next++];
+      });
+      return parts.join('') + text.slice(from);
+    });
+  }
 }
 
 /**
@@ -55,17 +83,12 @@ export async function textValuesOf(exchange: Exchange, body: Buffer): Promise<Re
   exchange.reserve(body.length);
   exchange.reserveFields(spans.length);
   const seal = sealIn(exchange, viewer, data);
-  const offsets = new TextOffsets(text);
-  const named = readSpans(spans, offsets, viewer.rules);
+  const named = readSpans(spans, text, viewer.rules);
   const sought = soughtIn(data, viewer.rules);
-  if (sought === undefined) return new TextValues(viewer, text, named, seal);
+  if (sought === undefined) return new OneTextValues(viewer, text, named, seal);
   const [found = []] = await findSpans(exchange, viewer, [{ text, spans: named }], sought);
-  const spansOf = found.map(({ from, to, kind }) => {
-    const start = offsets.pointOf(from);
-    return { from, to, start, index: undefined, kind: viewer.rules.kind(kind) };
-  });
-  const all = [...named, ...spansOf].sort((a, b) => a.from - b.from);
-  return new TextValues(viewer, text, all, seal);
+  const all = [...named, ...found].sort((a, b) => a.from - b.from);
+  return new OneTextValues(viewer, text, all, seal);
 }
 
 /**
@@ -85,120 +108,94 @@ function textIn(data: JsonObject, names: readonly string[]): string {
 }
 
 /** The spans in the order of the text. */
-function readSpans(
-  spans: readonly unknown[],
-  offsets: TextOffsets,
-  rules: PolicyRules,
-): readonly Span[] {
+function readSpans(spans: readonly unknown[], text: string, rules: PolicyRules): readonly Span[] {
+  const offsets = new TextOffsets(text);
   const read = spans.map((span, index) => readSpan(span, index, offsets, rules));
   read.sort((a, b) => a.from - b.from);
-  read.forEach(({ from, index }, i) => {
+  read.forEach(({ from, to, index }, i) => {
     if (i > 0 && from < read[i - 1]!.to)
       throw invalid(
         `${SPANS}[${index}]: overlaps ${SPANS}[${read[i - 1]!.index}]; keep one of them`,
       );
+    checkText(text.slice(from, to), ['data', 'spans', index]);
   });
   return read;
 }
 
-function readSpan(span: unknown, index: number, offsets: TextOffsets, rules: PolicyRules): Span {
+function readSpan(span: unknown, index: number, offsets: TextOffsets, rules: PolicyRules) {
   const path = `${SPANS}[${index}]`;
   if (!isObject(span)) throw invalid(`${path}: must be an object; spans is ${NEEDED}`);
   const { start, end, kind } = span;
-  if (!isOffset(start) || !isOffset(end) || start >= end || end > offsets.length)
+  if (!offsets.has(start) || !offsets.has(end) || start >= end)
     throw invalid(
       `${path}: start and end must be offsets in code points, start below end, and end at most ${offsets.length}, the length of the text`,
     );
-  const from = offsets.unitOf(start);
-  return { from, to: offsets.unitOf(end), start, index, kind: kindIn(kind, `${path}.kind`, rules) };
+  const [from, to] = [offsets.unitOf(start), offsets.unitOf(end)];
+  return { from, to, index, kind: kindIn(kind, `${path}.kind`, rules) };
 }
 
-function isOffset(json: unknown): json is number {
-  return Number.isSafeInteger(json) && (json as number) >= 0;
-}
-
-class TextValues extends RequestValues {
+class OneTextValues extends TextValues {
   readonly #text: string;
-  readonly #spans: readonly Span[];
   readonly #seal: Seal | undefined;
 
   /** @param seal makes the conversation of the answer */
   constructor(viewer: Viewer, text: string, spans: readonly Span[], seal: Seal | undefined) {
-    const texts = spans.map(({ from, to }) => text.slice(from, to));
-    super(viewer, texts);
-    for (const [i, { index }] of spans.entries())
-      if (index !== undefined) checkText(texts[i]!, ['data', 'spans', index]);
+    super(viewer, [{ text, spans }]);
     this.#text = text;
-    this.#spans = spans;
     this.#seal = seal;
   }
 
-  override kindOf(index: number): Kind {
-    return this.#spans[index]!.kind;
-  }
-
   pathOf(index: number): string {
-    const { index: named, start } = this.#spans[index]!;
-    if (named !== undefined) return `${SPANS}[${named}]`;
-    return `data.text[${start}:${start + [...this.texts[index]!].length}]`;
+    const { index: named, from, to } = this.spans[index]!;
+    return named === undefined ? pathsIn(this.#text)(from, to) : `${SPANS}[${named}]`;
   }
 
   /** The text with the tokens, and where they are now. */
   json(tokens: readonly Replacement[]): string {
-    let text = '';
-    let from = 0;
+    const offsets = new TextOffsets(this.#text);
     let longer = 0;
-    const spans = this.#spans.map((span, i) => {
-      const token = tokens[i]!;
-      text += this.#text.slice(from, span.from) + token;
-      from = span.to;
-      const { length } = [...this.texts[i]!];
-      const start = span.start + longer;
-      longer += token.length - length;
-      const original = { start: span.start, end: span.start + length };
-      return {
-        ...{ start, end: start + token.length, kind: span.kind.settings.name },
-        // The caller knows where its own spans were.
-        ...(span.index === undefined && { original }),
-      };
+    const spans = this.spans.map(({ from, to, kind, index }, i) => {
+      const original = { start: offsets.pointOf(from), end: offsets.pointOf(to) };
+      const start = original.start + longer;
+      const end = start + tokens[i]!.length;
+      longer = end - original.end;
+      const span = { start, end, kind: kind.settings.name };
+      // The caller knows where its own spans were.
+      return index === undefined ? { ...span, original } : span;
     });
+    const [text] = this.replaced(tokens);
     const conversation = this.#seal?.(tokens as readonly string[]);
-    return JSON.stringify({ text: text + this.#text.slice(from), spans, conversation });
+    return JSON.stringify({ text, spans, conversation });
   }
+}
+
+/** Names stretches of a text as slices, in code points: `data.text[5:19]`. */
+function pathsIn(text: string): (from: number, to: number) => string {
+  const offsets = new TextOffsets(text);
+  return (from, to) => `data.text[${offsets.pointOf(from)}:${offsets.pointOf(to)}]`;
 }
 
 /**
  * The tokens in the running text of `{"data":{"text":"...","more":true}}`. With `more`, the text is
  * a piece of a longer one: its end is held back as `rest` when a token may go on in the next piece.
  * With `only` or `conversation`, tokens that neither names stay.
- * @throws CallerError invalid_type
+ * @throws CallerError invalid_type for too many, too, or overloaded
  */
 export async function textTokensOf(exchange: Exchange, body: Buffer): Promise<RequestData> {
   const viewer = await viewerOf(exchange);
   const data = parseBody(body);
-  const whole = textIn(data, ['text', 'more', 'only', 'conversation']);
+  const text = textIn(data, ['text', 'more', 'only', 'conversation']);
   const { more = false } = data;
   if (typeof more !== 'boolean') throw invalid('data.more: must be true or false');
   exchange.reserve(body.length);
-  return textTokens(exchange, viewer, { whole, more }, namedIn(exchange, viewer, data));
-}
-
-/**
- * The tokens in a text.
- * @param named undefined: all
- * @throws CallerError invalid_type for too many, or overloaded
- */
-export async function textTokens(
-  exchange: Exchange,
-  viewer: Viewer,
-  { whole, more }: { readonly whole: string; readonly more: boolean },
-  named: Named | undefined,
-): Promise<RequestData> {
-  const places = placesIn(exchange, viewer, whole);
+  const named = namedIn(exchange, viewer, data);
+  const places = placesIn(exchange, viewer, text);
   const { tokenSuffix } = exchange.context;
-  const end = more ? heldFrom(whole, places.at(-1)?.end ?? 0, tokenSuffix) : undefined;
+  const end = more ? heldFrom(text, places.at(-1)?.to ?? 0, tokenSuffix) : text.length;
+  const rest = more ? `","rest":"${inQuotes(text.slice(end))}` : '';
+  const frame = { before: '{"text":"', quoted: inQuotes, after: `${rest}"}` };
   const asked = named === undefined ? places : await placesOfNamed(places, named);
-  return new TextTokens(viewer, { whole, end }, asked);
+  return new TextTokens(viewer, { whole: text.slice(0, end), frame }, asked);
 }
 
 function placesIn(exchange: Exchange, viewer: Viewer, whole: string): TokenPlace[] {
@@ -211,9 +208,15 @@ function placesIn(exchange: Exchange, viewer: Viewer, whole: string): TokenPlace
 }
 
 /**
+ * Between texts that are read as one. It is half of a surrogate pair, which no text contains, and
+ * no part of a token.
+ */
+const SEPARATOR = '\ud800';
+
+/**
  * The tokens in the texts of a guardrail's response. Its JSON is the whole answer, and says how
  * many code points at the end of each text may be the beginning of a token.
- * @throws CallerError as textTokens
+ * @throws CallerError as textTokensOf
  */
 export async function tokensOfTexts(
   exchange: Exchange,
@@ -228,8 +231,8 @@ export async function tokensOfTexts(
   let next = 0;
   const held = texts.map((text) => {
     const end = at + text.length;
-    while (next < places.length && places[next]!.end <= end) next++;
-    const from = Math.max(0, (places[next - 1]?.end ?? 0) - at);
+    while (next < places.length && places[next]!.to <= end) next++;
+    const from = Math.max(0, (places[next - 1]?.to ?? 0) - at);
     at = end + SEPARATOR.length;
     return [...text.slice(heldFrom(text, from, tokenSuffix))].length;
   });
@@ -237,56 +240,47 @@ export async function tokensOfTexts(
   const action = asked.some(({ candidate }) => candidate(0)) ? 'GUARDRAIL_INTERVENED' : 'NONE';
   const frame = {
     before: `{"action":"${action}","texts":["`,
-    after: `"],"stream_holdback_chars":[${held}]}`,
     quoted: (text: string) => text.split(SEPARATOR).map(inQuotes).join('","'),
+    after: `"],"stream_holdback_chars":[${held}]}`,
   };
-  return new TextTokens(viewer, { whole, end: undefined, frame }, asked);
+  return new TextTokens(viewer, { whole, frame }, asked);
 }
 
-/** Of `{"text":"..."}`. */
-const ONE_TEXT = { before: '{"text":"', after: '"}', quoted: inQuotes };
-
-/** A text, and where the part begins that is held back; undefined: the text is complete. */
-interface Text {
+/** A text, and the JSON of the answer around it. */
+interface FramedText {
   readonly whole: string;
-  readonly end: number | undefined;
-  /** Its JSON; undefined: `{"text":"..."}`, with the rest. */
-  readonly frame?: typeof ONE_TEXT;
+  readonly frame: {
+    readonly before: string;
+    readonly quoted: (text: string) => string;
+    readonly after: string;
+  };
 }
-
-/** Where something stands in a text. */
-type Stretch = Pick<TokenPlace, 'start' | 'end'>;
 
 /** Possible tokens of a text. Before the vault answers, a place may have several candidates. */
 class TextTokens extends RequestValues implements RequestData {
-  readonly #text: Text;
+  readonly #text: FramedText;
   readonly #places: readonly TokenPlace[];
   readonly #stretches: readonly Stretch[];
-  #offsets: TextOffsets | undefined;
+  #pathOf: ReturnType<typeof pathsIn> | undefined;
 
   /** @param stretches where the token of each place stands */
   constructor(
     viewer: Viewer,
-    text: Text,
+    text: FramedText,
     places: readonly TokenPlace[],
     stretches: readonly Stretch[] = places,
   ) {
-    const texts = stretches.map(({ start, end }) => text.whole.slice(start, end));
+    const texts = stretches.map(({ from, to }) => text.whole.slice(from, to));
     super(viewer, texts);
     this.#text = text;
     this.#places = places;
     this.#stretches = stretches;
   }
 
-  /** As a slice, in code points: `data.text[5:19]`. */
   pathOf(index: number): string {
-    const { start, end } = this.#stretches[index]!;
-    this.#offsets ??= new TextOffsets(this.#text.whole);
-    return `data.text[${this.#offsets.pointOf(start)}:${this.#offsets.pointOf(end)}]`;
-  }
-
-  pathBytes(index: number): number {
-    return this.pathOf(index).length;
+    const { from, to } = this.#stretches[index]!;
+    this.#pathOf ??= pathsIn(this.#text.whole);
+    return this.#pathOf(from, to);
   }
 
   isExcluded(index: number): boolean {
@@ -302,17 +296,15 @@ class TextTokens extends RequestValues implements RequestData {
   }
 
   *around(): Generator<string> {
-    const { whole, end = whole.length, frame = ONE_TEXT } = this.#text;
-    const { after, quoted } = frame;
+    const { whole, frame } = this.#text;
     let { before } = frame;
-    let from = 0;
-    for (const { start, end: next } of this.#stretches) {
-      yield before + quoted(whole.slice(from, start));
+    let next = 0;
+    for (const { from, to } of this.#stretches) {
+      yield before + frame.quoted(whole.slice(next, from));
       before = '';
-      from = next;
+      next = to;
     }
-    const rest = this.#text.end === undefined ? '' : `","rest":"${inQuotes(whole.slice(end))}`;
-    yield before + quoted(whole.slice(from, end)) + rest + after;
+    yield before + frame.quoted(whole.slice(next)) + frame.after;
   }
 
   /** Asks for one candidate of each place, then for the next one of those that are unknown. */
@@ -331,9 +323,9 @@ class TextTokens extends RequestValues implements RequestData {
       const its = await ask({ texts, viewer, kindOf });
       if (its === undefined) return undefined;
       open = open.filter((place, i) => {
-        const { end, candidate } = places[place]!;
+        const { to, candidate } = places[place]!;
         if (its[i] === undefined) return candidate(turn + 1) !== undefined;
-        stretches[place] = { start: candidates[i]!.start, end };
+        stretches[place] = { from: candidates[i]!.from, to };
         found[place] = its[i];
         return false;
       });

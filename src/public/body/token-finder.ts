@@ -1,21 +1,19 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Stretch } from '../../detect/detectors.ts';
 import type { Kind } from '../../policy/rules.ts';
 
 /** A possible token. */
 export interface Candidate {
   /** Where it begins in the text, in UTF-16 units. */
-  readonly start: number;
+  readonly from: number;
   /** As the vault would know it. */
   readonly token: string;
   /** The kind of word tokens that has its form; undefined: it may be of another kind. */
   readonly kind: Kind | undefined;
 }
 
-/** A place in a text that ends like a token. */
-export interface TokenPlace {
-  /** Where its longest candidate begins. */
-  readonly start: number;
-  readonly end: number;
+/** A place in a text that ends like a token, and begins where its longest candidate does. */
+export interface TokenPlace extends Stretch {
   /** In the order in which they are looked up; undefined: there are no more. */
   readonly candidate: (turn: number) => Candidate | undefined;
 }
@@ -60,20 +58,20 @@ export class TokenFinder {
     for (const { 0: ending, index } of text.matchAll(this.#pattern)) {
       const place = this.#placeAt(text, from, index, index + ending.length);
       if (place === undefined) continue;
-      from = place.end;
+      from = place.to;
       places.push(place);
       if (places.length > max) break;
     }
     return places;
   }
 
-  #placeAt(text: string, from: number, stemEnd: number, end: number): TokenPlace | undefined {
-    const run = runStart(text, from, stemEnd, isInRun);
-    const letters = stemEnd - runStart(text, from, stemEnd, isLetter);
+  #placeAt(text: string, after: number, stemEnd: number, to: number): TokenPlace | undefined {
+    const run = runStart(text, after, stemEnd, isInRun);
+    const letters = stemEnd - runStart(text, after, stemEnd, isLetter);
     const lengths = this.#lengths.filter((length) => length <= letters);
     const isWhole = run < stemEnd && stemEnd - run < MAX_STEM && !lengths.includes(stemEnd - run);
     if (lengths.length === 0 && !isWhole) return undefined;
-    const start = isWhole ? run : stemEnd - lengths[0]!;
+    const from = isWhole ? run : stemEnd - lengths[0]!;
     const sure = lengths.filter((length) => length >= SURE_LETTERS).length;
     if (isWhole) lengths.splice(sure, 0, stemEnd - run);
     const candidate = (turn: number): Candidate | undefined => {
@@ -82,9 +80,9 @@ export class TokenFinder {
       const kind = length <= letters ? this.#byLength.get(length) : undefined;
       const stem = text.slice(stemEnd - length, stemEnd);
       const token = (kind ? stem.toLowerCase() : stem) + this.#ending;
-      return { start: stemEnd - length, token, kind };
+      return { from: stemEnd - length, token, kind };
     };
-    return { start, end, candidate };
+    return { from, to, candidate };
   }
 }
 
@@ -103,13 +101,13 @@ export async function placesOfNamed(
   named: Named,
 ): Promise<readonly TokenPlace[]> {
   const narrowed: TokenPlace[] = [];
-  for (const { start, end, candidate } of places) {
+  for (const { from, to, candidate } of places) {
     if (narrowed.length % PLACES_A_TURN === PLACES_A_TURN - 1) await nextTurn();
     const candidates: Candidate[] = [];
     for (let turn = 0, one = candidate(0); one !== undefined; one = candidate(++turn)) {
       if (named.has(one.token)) candidates.push(one);
     }
-    narrowed.push({ start, end, candidate: (turn) => candidates[turn] });
+    narrowed.push({ from, to, candidate: (turn) => candidates[turn] });
   }
   return narrowed;
 }

@@ -1,20 +1,22 @@
 import { CallerError } from '../../errors.ts';
 import type { Viewer } from '../../policy/rules.ts';
 import { checkedText, invalid, type JsonObject, parseObject } from '../body/data.ts';
-import { FoundValues } from '../body/joined-texts.ts';
+import { findSpans } from '../body/found-spans.ts';
 import { readBody } from '../body/request-body.ts';
-import { kindsIn, valuesOf, viewerOf } from '../body/request-data.ts';
-import { tokensOfTexts } from '../body/texts.ts';
+import { kindsIn, type Replacement, valuesOf, viewerOf } from '../body/request-data.ts';
+import { type SpannedText, TextValues, tokensOfTexts } from '../body/texts.ts';
 import { openConversation, sealConversation } from '../conversation.ts';
 import { restored } from '../detokenize.ts';
 import type { Exchange, ResponseContent } from '../exchange.ts';
 import { admitBody, admitOperation } from '../guards.ts';
 import { idIn } from '../tracing.ts';
 import { callKey } from './calls.ts';
-import { RequestStrings } from './strings.ts';
+import { replaceStrings } from './strings.ts';
 
 const BODY = 'a JSON object, as LiteLLM sends it';
 const MAX_ID_LENGTH = 256;
+/** Of a body, each as often as it occurs. */
+const MAX_STRINGS = 20_000;
 const NOTHING = { has: () => false };
 
 /** A request of LiteLLM. */
@@ -76,49 +78,101 @@ async function protect(exchange: Exchange, guarded: Guarded): Promise<ResponseCo
   const viewer = await viewerOf(exchange);
   // Of the strings, the text that is searched, and the response.
   exchange.reserve(3 * guarded.bytes);
-  const { json } = guarded;
-  const texts = [...guarded.texts];
-  const { tools, structured_messages: rows, tool_calls: calls, images } = json;
-  const strings = new RequestStrings();
-  const changed = { tools: false, rows: false, calls: false };
-  for (const [i, text] of texts.entries())
-    strings.add(text, `texts[${i}]`, (replacement) => {
-      texts[i] = replacement;
-    });
-  strings.addAll(tools, 'tools', () => {
-    changed.tools = true;
-  });
-  const shown = new Set(guarded.texts);
-  strings.addAll(rows, 'structured_messages', (name, text) => {
-    // LiteLLM puts `texts` into the messages itself, without a detour over the form of OpenAI.
-    changed.rows ||= !((name === 'content' || name === 'text') && shown.has(text));
-  });
-  if (!Array.isArray(rows))
-    strings.addAll(calls, 'tool_calls', () => {
-      changed.calls = true;
-    });
-  const hasImages = strings.hasFiles || (Array.isArray(images) && images.length > 0);
-  if (hasImages && !exchange.context.guardrail!.passesImages)
-    return blocked('images and files may have personal data that Standin cannot replace');
-  const values = await FoundValues.in(exchange, viewer, strings.texts);
+  const { strings, hasFiles } = stringsOf(guarded);
+  if (hasFiles && !exchange.context.guardrail!.passesImages)
+    return { status: 200, body: blocked(FILES) };
+  if (viewer.rules.detect.length === 0)
+    throw invalid('texts: the policy has no detect, so nothing is found; an operator can add it');
+  const searched = strings.map((text) => ({ text, spans: [] }));
+  const found = await findSpans(exchange, viewer, searched, { isDetecting: true });
+  const spanned = strings.map((text, i) => ({ text, spans: found[i]! }));
+  const values = new CallValues(viewer, spanned, guarded);
   const accepted = await valuesOf(exchange, values);
   const { vault } = exchange.context;
   const asked = vault.tokenize(accepted, exchange.caller!.client, viewer, exchange.deadlineMs);
   const tokens = (await exchange.inVault(asked)) as readonly string[];
-  strings.replace(values.replaced(tokens));
-  if (changed.calls) return blocked('LiteLLM cannot replace the arguments of these tool calls');
   await keep(exchange, viewer, guarded, tokens);
-  const body = JSON.stringify({
-    action: tokens.length > 0 ? 'GUARDRAIL_INTERVENED' : 'NONE',
-    texts,
-    ...(changed.tools && { tools }),
-    ...(changed.rows && { structured_messages: rows }),
-  });
+  const body = values.json(tokens);
   return { status: 200, body, values: tokens.length, kinds: kindsIn(values) };
 }
 
-function blocked(reason: string): ResponseContent {
-  return { status: 200, body: JSON.stringify({ action: 'BLOCKED', blocked_reason: reason }) };
+const CALLS = 'tool_calls';
+const FILES = 'images and files may have personal data that Standin cannot replace';
+const ARGUMENTS = 'LiteLLM cannot replace the arguments of these tool calls';
+
+function blocked(reason: string): string {
+  return JSON.stringify({ action: 'BLOCKED', blocked_reason: reason });
+}
+
+/**
+ * The strings of a request, each once, and whether it has images or files.
+ * @throws CallerError invalid_type for too many
+ */
+function stringsOf({ json, texts }: Guarded) {
+  const { images, structured_messages: rows } = json;
+  const strings = new Set<string>();
+  let hasFiles = Array.isArray(images) && images.length > 0;
+  let count = 0;
+  const take = (text: string, path: string): string => {
+    if (count++ === MAX_STRINGS)
+      throw invalid(
+        `${path}: must have at most ${MAX_STRINGS} strings, with those before it; send fewer or shorter messages`,
+      );
+    if (!text.isWellFormed())
+      throw invalid(`${path}: must be well-formed Unicode; it has half of a surrogate pair`);
+    strings.add(text);
+    return text;
+  };
+  for (const [i, text] of texts.entries()) take(text, `texts[${i}]`);
+  const onFile = () => {
+    hasFiles = true;
+  };
+  // The messages have the calls, too.
+  for (const path of ['tools', 'structured_messages', ...(Array.isArray(rows) ? [] : [CALLS])])
+    replaceStrings(json[path], { path, replace: (text) => take(text, path), onFile });
+  return { strings: [...strings], hasFiles };
+}
+
+/** The values in the strings of a request. */
+class CallValues extends TextValues {
+  readonly #strings: readonly string[];
+  readonly #guarded: Guarded;
+
+  constructor(viewer: Viewer, strings: readonly SpannedText[], guarded: Guarded) {
+    super(viewer, strings);
+    this.#strings = strings.map(({ text }) => text);
+    this.#guarded = guarded;
+  }
+
+  pathOf(): string {
+    return 'texts';
+  }
+
+  json(tokens: readonly Replacement[]): string {
+    const { json, texts } = this.#guarded;
+    const { tools, structured_messages: rows, [CALLS]: calls } = json;
+    const replaced = this.replaced(tokens);
+    const safe = new Map(this.#strings.map((text, i) => [text, replaced[i]!]));
+    /** undefined: nothing changes, but what `texts` have. */
+    const changed = (part: unknown, others?: ReadonlySet<string>): unknown => {
+      let isChanged = false;
+      const replace = (text: string, name: string): string => {
+        const isElsewhere = (name === 'content' || name === 'text') && others?.has(text);
+        if (safe.get(text) !== text && !isElsewhere) isChanged = true;
+        return safe.get(text)!;
+      };
+      const made = replaceStrings(part, { path: '', replace });
+      return isChanged ? made : undefined;
+    };
+    if (!Array.isArray(rows) && changed(calls) !== undefined) return blocked(ARGUMENTS);
+    return JSON.stringify({
+      action: tokens.length > 0 ? 'GUARDRAIL_INTERVENED' : 'NONE',
+      texts: texts.map((text) => safe.get(text)),
+      tools: changed(tools),
+      // LiteLLM puts `texts` into the messages itself, without a detour over the form of OpenAI.
+      structured_messages: changed(rows, new Set(texts)),
+    });
+  }
 }
 
 function keyOf({ caller }: Exchange, { json, callId }: Guarded): string {
