@@ -29,6 +29,7 @@ import {
   largeResponse,
   MAX_WHOLE_BYTES,
   mostJsonBytes,
+  type ResponseParts,
 } from './transport/large-response.ts';
 
 /**
@@ -74,8 +75,8 @@ export async function restored(exchange: Exchange, of: Restoring): Promise<Respo
   const list =
     of.isBare || unapplied === undefined ? [] : await listOf(exchange, request, unapplied);
   const bytes = reserve(exchange, values, of.bytes, list);
-  const frame = of.isBare ? ['', ''] : [BEFORE_DATA, exchange.afterData()];
-  const body = bodyOf(exchange, request, { values, list, bytes, frame });
+  const [before, after] = of.isBare ? ['', ''] : [BEFORE_DATA, exchange.afterData()];
+  const body = bodyOf(exchange, request, { before, values, list, after }, bytes);
   exchange.shown = { viewer: request.viewer, kinds, hidden };
   const replaced = values.length - (unapplied?.length ?? 0);
   const again = () => restored(exchange, of);
@@ -142,28 +143,20 @@ function reserve(
   return bytes;
 }
 
-/** A response before it is made. */
-interface Found {
-  readonly values: readonly Value[];
-  readonly list: readonly string[];
-  /** As `reserve` says. */
-  readonly bytes: number;
-  /** The texts before and after the data. */
-  readonly frame: readonly string[];
-}
-
+/** @param bytes as `reserve` says */
 function bodyOf(
   exchange: Exchange,
   request: RequestData,
-  { values, list, bytes, frame: [before = '', after = ''] }: Found,
+  parts: Omit<ResponseParts, 'around'>,
+  bytes: number,
 ): Pick<ResponseContent, 'body' | 'bytes'> {
+  const { before, values, list, after } = parts;
   if (bytes <= MAX_WHOLE_BYTES)
     return { body: before + request.json(values) + list.join('') + after };
   const judge = () => cutUnlessRight(exchange);
   const onTaken = () => exchange.context.budget.move(exchange.reservation!);
-  const around = () => request.around();
-  const parts = { before, around, values, list, after: `${after}${LINE_END}` };
-  return largeResponse(parts, bytes, judge, onTaken);
+  const all = { ...parts, around: () => request.around(), after: `${after}${LINE_END}` };
+  return largeResponse(all, bytes, judge, onTaken);
 }
 
 /** The most bytes of all values in a response, as JSON. */

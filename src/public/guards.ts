@@ -57,7 +57,13 @@ export function isWellFormed({ rawHeaders, headers, httpVersion }: IncomingMessa
 export function admit(exchange: Exchange, operation: ClientOperation): Caller | Promise<Caller> {
   checkOpen(exchange);
   exchange.event = operation;
-  return afterwards(authenticate(exchange), (caller) => admitCaller(exchange, caller, operation));
+  return afterwards(authenticate(exchange), (caller) => {
+    takeCaller(exchange, caller);
+    return afterwards(admitOperation(exchange, operation), () => {
+      checkBody(exchange);
+      return caller;
+    });
+  });
 }
 
 /** Admits a request whose body says what it does. `admitOperation` follows when that is read. */
@@ -122,24 +128,14 @@ function authenticate(exchange: Exchange): Caller | Promise<Caller> {
   return caller instanceof Promise ? reserveUnknown(exchange, caller) : caller;
 }
 
-function admitCaller(
-  exchange: Exchange,
-  caller: Caller,
-  operation: ClientOperation,
-): Caller | Promise<Caller> {
-  takeCaller(exchange, caller);
-  return afterwards(admitOperation(exchange, operation), () => {
-    checkBody(exchange);
-    return caller;
-  });
-}
-
-function checkBody(exchange: Exchange): void {
-  checkMedia(exchange.request, exchange.context.bodyLimit);
-  checkRoom(exchange);
-  const { headers, httpVersion } = exchange.request;
+/** Refuses a request before its body is read. Holds nothing yet, because a body may never come. */
+function checkBody({ context, request, response, reservation }: Exchange): void {
+  checkMedia(request, context.bodyLimit);
+  const { headers, httpVersion } = request;
+  const declared = Number(headers['content-length'] ?? 0);
+  if (!context.budget.hasRoom(reservation!, declared)) throw new CallerError('overloaded', '', 1);
   // RFC 9110 section 10.1.1: a caller of HTTP/1.0 would take it for the answer.
-  if (headers.expect !== undefined && httpVersion !== '1.0') exchange.response.writeContinue();
+  if (headers.expect !== undefined && httpVersion !== '1.0') response.writeContinue();
 }
 
 /** Reserves what arrives while the API key is looked up, in the share of unknown callers. */
@@ -167,12 +163,6 @@ export function checkPrecondition({ request }: Exchange, { tag }: PolicyRules): 
   const tags = wanted.split(',').map((one) => one.trim());
   if (tag === undefined || !(tags.includes(tag) || tags.includes('*')))
     throw new CallerError('precondition_failed');
-}
-
-/** Refuses a request before its body is read. Holds nothing yet, because a body may never come. */
-function checkRoom({ context, request, reservation: held }: Exchange): void {
-  const declared = Number(request.headers['content-length'] ?? 0);
-  if (!context.budget.hasRoom(held!, declared)) throw new CallerError('overloaded', '', 1);
 }
 
 function checkMedia({ headers, rawHeaders }: IncomingMessage, bodyLimit: number): void {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { echo, ModelProvider } from '../support/model-provider.ts';
+import { PERSONAL_KINDS, personal } from '../support/personal.ts';
 import { governed } from '../support/policy.ts';
 import { freePort } from '../support/processes.ts';
 import { example } from '../support/recipes.ts';
@@ -18,6 +19,7 @@ const policy = readFileSync(join(example('litellm'), 'policy.yaml'), 'utf8');
 const MASTER_KEY = 'sk-0123456789abcdef0123456789abcdef';
 const TOKEN = /[a-z]{10}_tok/g;
 const HANGS = () => {};
+const [MAIL, OTHER] = [PERSONAL_KINDS.mail(0), PERSONAL_KINDS.mail(1)];
 
 describe.runIf(isReady)('LiteLLM with Standin as a guardrail', () => {
   const at = governed(policy, {}, { GUARDRAIL: 'true', ...NO_LIMITS });
@@ -121,7 +123,7 @@ describe.runIf(isReady)('LiteLLM with Standin as a guardrail', () => {
   };
 
   test('1,000 values on every route reach no model, and come back', async () => {
-    const all = values(1_000);
+    const all = personal(0, 1_000);
     model.pieceLength = 400;
     for (let from = 0; from < all.length; from += 250) {
       const text = all.slice(from, from + 250).join('; ');
@@ -146,21 +148,20 @@ describe.runIf(isReady)('LiteLLM with Standin as a guardrail', () => {
   });
 
   test('system prompts, tools, their calls and results reach no model in clear', async () => {
-    const [mail, other] = values(20).filter((one) => one.includes('@')) as [string, string];
-    const args = JSON.stringify({ to: mail, n: 1 });
-    const schema = { type: 'object', properties: { to: { type: 'string', description: other } } };
-    const tool = { name: 'f', description: `of ${mail}` };
+    const args = JSON.stringify({ to: MAIL, n: 1 });
+    const schema = { type: 'object', properties: { to: { type: 'string', description: OTHER } } };
+    const tool = { name: 'f', description: `of ${MAIL}` };
     await send('/v1/chat/completions', {
       ...{ model: 'gpt', tools: [{ type: 'function', function: { ...tool, parameters: schema } }] },
       messages: [
-        { role: 'system', content: `from ${mail}` },
-        { role: 'user', content: [{ type: 'text', text: `to ${other}` }] },
+        { role: 'system', content: `from ${MAIL}` },
+        { role: 'user', content: [{ type: 'text', text: `to ${OTHER}` }] },
         {
           role: 'assistant',
           content: null,
           tool_calls: [{ id: 't', type: 'function', function: { name: 'f', arguments: args } }],
         },
-        { role: 'tool', tool_call_id: 't', content: `sent to ${mail}` },
+        { role: 'tool', tool_call_id: 't', content: `sent to ${MAIL}` },
       ],
     });
     const { body } = model.asked.at(-1)!;
@@ -172,36 +173,35 @@ describe.runIf(isReady)('LiteLLM with Standin as a guardrail', () => {
       ...{
         model: 'claude',
         max_tokens: 9,
-        system: mail,
+        system: MAIL,
         tools: [{ ...tool, input_schema: schema }],
       },
       messages: [
-        { role: 'user', content: `to ${other}` },
+        { role: 'user', content: `to ${OTHER}` },
         {
           role: 'assistant',
-          content: [{ type: 'tool_use', id: 't', name: 'f', input: { to: mail } }],
+          content: [{ type: 'tool_use', id: 't', name: 'f', input: { to: MAIL } }],
         },
         {
           role: 'user',
-          content: [{ type: 'tool_result', tool_use_id: 't', content: `sent to ${mail}` }],
+          content: [{ type: 'tool_result', tool_use_id: 't', content: `sent to ${MAIL}` }],
         },
       ],
     });
     expect(model.asked.at(-1)!.path).toBe('/v1/messages');
     await responses(
       [
-        { role: 'user', content: [{ type: 'input_text', text: `to ${other}` }] },
+        { role: 'user', content: [{ type: 'input_text', text: `to ${OTHER}` }] },
         { type: 'function_call', call_id: 't', name: 'f', arguments: args },
-        { type: 'function_call_output', call_id: 't', output: `sent to ${mail}` },
+        { type: 'function_call_output', call_id: 't', output: `sent to ${MAIL}` },
       ],
-      { tools: [{ type: 'function', ...tool, parameters: schema }], instructions: mail },
+      { tools: [{ type: 'function', ...tool, parameters: schema }], instructions: MAIL },
     );
     expect(model.asked.at(-1)!.path).toBe('/v1/responses');
-    expect(holds(model.received(), [mail, other])).toEqual([]);
+    expect(holds(model.received(), [MAIL, OTHER])).toEqual([]);
   });
 
   test('a token is restored wherever it is cut, in capitals, escaped, and in two choices', async () => {
-    const [value] = values(20).filter((one) => one.includes('@')) as [string];
     const forms = (token: string) => [
       token,
       token.toUpperCase(),
@@ -214,20 +214,20 @@ describe.runIf(isReady)('LiteLLM with Standin as a guardrail', () => {
         .slice(0, body.n)
         .map((one) => ({ text: `é "${one}", {"a":"${one}"} 👩 ${one}` }));
     };
-    const whole = `é "${value}", {"a":"${value}"} 👩 ${value}`;
+    const whole = `é "${MAIL}", {"a":"${MAIL}"} 👩 ${MAIL}`;
     for (let length = 1; length <= 16; length++) {
       model.pieceLength = length;
-      const { events, text } = await chat(value, { stream: true, n: 4 });
+      const { events, text } = await chat(MAIL, { stream: true, n: 4 });
       expect(streamed(events), text.slice(-500)).toEqual(Array.from({ length: 4 }, () => whole));
     }
-    const { text } = await chat(value, { n: 4 });
+    const { text } = await chat(MAIL, { n: 4 });
     expect(JSON.parse(text).choices.map(({ message }: any) => message.content)).toEqual(
       Array.from({ length: 4 }, () => whole),
     );
   });
 
   test('a token of another conversation stays a token, in a hundred at once', async () => {
-    const mine = values(100);
+    const mine = personal(0, 100);
     const [stranger] = (
       JSON.parse((await at.send('text/tokenize', { text: 'x@example.org' })).text).data
         .text as string
@@ -239,7 +239,6 @@ describe.runIf(isReady)('LiteLLM with Standin as a guardrail', () => {
   });
 
   test('the first restored text leaves before the model has ended', async () => {
-    const [value] = values(20).filter((one) => one.includes('@')) as [string];
     let goOn = HANGS;
     const held = new Promise<void>((resolve) => {
       goOn = resolve;
@@ -252,7 +251,7 @@ describe.runIf(isReady)('LiteLLM with Standin as a guardrail', () => {
       body: JSON.stringify({
         model: 'gpt',
         stream: true,
-        messages: [{ role: 'user', content: `To ${value} and so on, at length` }],
+        messages: [{ role: 'user', content: `To ${MAIL} and so on, at length` }],
       }),
     });
     let text = '';
@@ -262,7 +261,7 @@ describe.runIf(isReady)('LiteLLM with Standin as a guardrail', () => {
         .split('\n')
         .filter((line) => /^data: \{.*\}$/.test(line))
         .map((line) => JSON.parse(line.slice(6)));
-      if (streamed(events)[0]?.includes(value)) goOn();
+      if (streamed(events)[0]?.includes(MAIL)) goOn();
     }
     model.beforePiece = HANGS;
     expect(text).toContain('[DONE]');
@@ -272,7 +271,7 @@ describe.runIf(isReady)('LiteLLM with Standin as a guardrail', () => {
     model.reply = ({ body }) => [
       { calls: [{ name: 'f', arguments: JSON.stringify({ to: body.messages[0].content }) }] },
     ];
-    const { text } = await chat(values(1)[0]!);
+    const { text } = await chat(MAIL);
     expect(JSON.parse(text).choices[0].message.tool_calls[0].function.arguments).toMatch(TOKEN);
   });
 
@@ -285,9 +284,8 @@ describe.runIf(isReady)('LiteLLM with Standin as a guardrail', () => {
     async (name, answer) => {
       door = answer;
       const before = model.asked.length;
-      const [value] = values(1) as [string];
       for (const stream of [false, true]) {
-        const { status, text } = await chat(value, { stream });
+        const { status, text } = await chat(MAIL, { stream });
         expect([status >= 400, text.includes('Generic Guardrail API failed')], text).toEqual([
           true,
           true,
@@ -307,44 +305,14 @@ describe.runIf(isReady)('LiteLLM with Standin as a guardrail', () => {
   });
 
   test('Standin that fails in the middle of an answer ends it with an error', async () => {
-    const [value] = values(1) as [string];
     let count = 0;
     door = (request, response) =>
       ++count > 8 ? answers(500)(request, response) : passes(request, response);
-    const { text, events } = await chat(`${value} ${'and so on '.repeat(20)}`, { stream: true });
+    const { text, events } = await chat(`${MAIL} ${'and so on '.repeat(20)}`, { stream: true });
     expect(text).toContain('Generic Guardrail API failed');
     expect(streamed(events).join('')).not.toMatch(TOKEN);
   });
 });
-
-/** Values that patterns prove, each another one. */
-function values(count: number): string[] {
-  return Array.from({ length: count }, (_, i) => {
-    const n = String(i).padStart(4, '0');
-    const forms = [
-      () => `ann.lee${n}@mail${i % 7}.example.com`,
-      () => `41111111${n}${luhn(`41111111${n}000`)}`,
-      () => iban(`37040044${n}000000`),
-      () => `10.${i % 200}.${Math.floor(i / 200)}.7`,
-    ];
-    return forms[i % 4]!();
-  });
-}
-
-/** The last three zeros and the check digit of a card number. */
-function luhn(digits: string): string {
-  let sum = 0;
-  for (const [i, digit] of [...digits].reverse().entries()) {
-    const doubled = Number(digit) * (i % 2 === 0 ? 2 : 1);
-    sum += doubled > 9 ? doubled - 9 : doubled;
-  }
-  return `000${(10 - (sum % 10)) % 10}`;
-}
-
-function iban(account: string): string {
-  const check = 98n - (BigInt(`${account}131400`) % 97n);
-  return `DE${String(check).padStart(2, '0')}${account}`;
-}
 
 /** Those of these values that a text has. */
 function holds(text: string, all: readonly string[]): string[] {

@@ -67,19 +67,15 @@ const openai = (apiKey = vault.keys.app!, to = url) =>
 const anthropic = (apiKey = vault.keys.app!, to = url) =>
   new Anthropic({ apiKey, baseURL: to, maxRetries: 0 });
 
+const said = (content: unknown): any => ({ model: 'm', messages: [{ role: 'user', content }] });
+
 /** The whole answer to a text, by each API, as its own package reads it. */
 const ASK: Record<string, (text: string, to?: string, more?: object, key?: string) => any> = {
   chat: (text, to, more, key) =>
-    openai(key, to).chat.completions.create({
-      ...{ model: 'm', messages: [{ role: 'user', content: text }] },
-      ...more,
-    }),
+    openai(key, to).chat.completions.create({ ...said(text), ...more }),
   'chat, stream': (text, to, more, key) =>
     openai(key, to)
-      .chat.completions.stream({
-        ...{ model: 'm', messages: [{ role: 'user', content: text }] },
-        ...more,
-      })
+      .chat.completions.stream({ ...said(text), ...more })
       .finalChatCompletion(),
   responses: (text, to, more, key) =>
     openai(key, to).responses.create({ model: 'm', input: text, ...more }),
@@ -88,16 +84,10 @@ const ASK: Record<string, (text: string, to?: string, more?: object, key?: strin
       .responses.stream({ model: 'm', input: text, ...more })
       .finalResponse(),
   messages: (text, to, more, key) =>
-    anthropic(key, to).messages.create({
-      ...{ model: 'm', max_tokens: 9, messages: [{ role: 'user', content: text }] },
-      ...more,
-    }),
+    anthropic(key, to).messages.create({ ...said(text), max_tokens: 9, ...more }),
   'messages, stream': (text, to, more, key) =>
     anthropic(key, to)
-      .messages.stream({
-        ...{ model: 'm', max_tokens: 9, messages: [{ role: 'user', content: text }] },
-        ...more,
-      })
+      .messages.stream({ ...said(text), max_tokens: 9, ...more })
       .finalMessage(),
 };
 const ROUTES = Object.keys(ASK);
@@ -122,6 +112,12 @@ describe('what the provider receives', () => {
       '@',
       '\\u0040',
     );
+  const inputOf = ([value]: string[]) => ({ a: [value], card: 4111111111111111 });
+  const textPart = (text: string) => [{ type: 'text', text }];
+  const plain = (data: string) => ({ type: 'text', media_type: 'text/plain', data });
+  const called = (name: string, args: string) => ({
+    ...{ id: 'call_1', type: 'function', function: { name, arguments: args } },
+  });
   /** A conversation with values wherever the API takes text. Each call takes 40 values. */
   const REQUESTS: Record<string, (take: () => string[], stream: boolean) => Promise<unknown>> = {
     chat: (take, stream) =>
@@ -132,16 +128,7 @@ describe('what the provider receives', () => {
         messages: [
           { role: 'system', content: take().join(' and ') },
           { role: 'user', content: [{ type: 'text', text: `(${take().join('), (')})` }] },
-          {
-            role: 'assistant',
-            tool_calls: [
-              {
-                id: 'call_1',
-                type: 'function',
-                function: { name: 'send', arguments: json(take()) },
-              },
-            ],
-          },
+          { role: 'assistant', tool_calls: [called('send', json(take()))] },
           { role: 'tool', tool_call_id: 'call_1', content: json(take()) },
           { role: 'user', content: take().join('\n') },
         ],
@@ -168,27 +155,13 @@ describe('what the provider receives', () => {
           { role: 'user', content: take().join(' ') },
           {
             role: 'assistant',
-            content: [
-              {
-                type: 'tool_use',
-                id: 't',
-                name: 'send',
-                input: { a: [take()[0]], card: 4111111111111111 },
-              },
-            ],
+            content: [{ type: 'tool_use', id: 't', name: 'send', input: inputOf(take()) }],
           },
           {
             role: 'user',
             content: [
-              {
-                type: 'tool_result',
-                tool_use_id: 't',
-                content: [{ type: 'text', text: json(take()) }],
-              },
-              {
-                type: 'document',
-                source: { type: 'text', media_type: 'text/plain', data: take().join() },
-              },
+              { type: 'tool_result', tool_use_id: 't', content: textPart(json(take())) },
+              { type: 'document', source: plain(take().join()) },
             ],
           },
           { role: 'user', content: take().join('\n') },
@@ -220,13 +193,9 @@ describe('what the provider receives', () => {
   });
 
   test('its own key, and no header of the caller but those of the API', async () => {
-    await openai().chat.completions.create(
-      { model: 'm', messages: [{ role: 'user', content: 'hi' }] },
-      { headers: { cookie: 'a=b', 'x-person': 'ann' } },
-    );
-    await anthropic().messages.create({
-      ...{ model: 'm', max_tokens: 1, messages: [{ role: 'user', content: 'hi' }] },
-    });
+    const headers = { cookie: 'a=b', 'x-person': 'ann' };
+    await openai().chat.completions.create(said('hi'), { headers });
+    await ASK.messages!('hi');
     const [chat, messages] = provider.asked.slice(-2).map(({ headers }) => headers);
     expect(chat).toMatchObject({ authorization: `Bearer ${KEY}`, 'user-agent': 'standin' });
     expect(Object.keys(chat!).filter((name) => /cookie|person|stainless/.test(name))).toEqual([]);
@@ -234,50 +203,28 @@ describe('what the provider receives', () => {
     expect(messages).not.toHaveProperty('authorization');
   });
 
-  test.each([
-    ['an unknown field', { surprise: 'ann' }, /surprise: the proxy does not know this field/],
-    ['an unknown field of a message', { messages: [{ role: 'user', x: 1 }] }, /messages\[0\]\.x: /],
-    [
-      'an image',
-      {
-        messages: [
-          { role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://a' } }] },
-        ],
-      },
-      /image_url: images and files are refused/,
-    ],
-    ['a text in place of an id', { model: 'ann lee' }, /model: goes to the provider as it is/],
-    [
-      'numbers in place of a text',
-      { messages: [{ role: 'user', content: 5 }] },
-      /content: must be text/,
-    ],
-  ])('nothing of %s', async (_name, more, message) => {
+  const image = [{ type: 'image_url', image_url: { url: 'https://a' } }];
+  const file = [{ role: 'user', content: [{ type: 'input_file', file_id: 'f' }] }];
+  test.each<[string, 'chat' | 'responses', object, string]>([
+    ['an unknown field', 'chat', { surprise: 'ann' }, 'surprise: the proxy does not know this'],
+    ['one of a message', 'chat', { messages: [{ role: 'user', x: 1 }] }, 'messages[0].x: '],
+    ['an image', 'chat', said(image), 'image_url: images and files are refused'],
+    ['a text in place of an id', 'chat', { model: 'ann lee' }, 'model: goes to the provider as'],
+    ['numbers in place of a text', 'chat', said(5), 'content: must be text'],
+    ['an earlier response', 'responses', { previous_response_id: 'r' }, 'previous_response_id'],
+    ['a conversation', 'responses', { conversation: 'conv_1' }, 'send the whole conversation'],
+    ['a prompt', 'responses', { prompt: { id: 'pmpt_1' } }, 'prompt'],
+    ['a file', 'responses', { input: file }, 'file_id'],
+  ])('nothing of %s, with what to do instead', async (_name, route, more, message) => {
     const before = provider.asked.length;
-    const body = { model: 'm', messages: [{ role: 'user', content: 'hi' }], ...more };
-    await expect(openai().chat.completions.create(body as any)).rejects.toThrow(message);
+    await expect(ASK[route]!('hi', url, more)).rejects.toThrow(message);
     expect(provider.asked.length).toBe(before);
-  });
-
-  test.each([
-    ['previous_response_id', { previous_response_id: 'resp_1' }],
-    ['conversation', { conversation: 'conv_1' }],
-    ['prompt', { prompt: { id: 'pmpt_1' } }],
-    ['file_id', { input: [{ role: 'user', content: [{ type: 'input_file', file_id: 'f' }] }] }],
-  ])('nothing of %s, with what to do instead', async (name, more) => {
-    const asked = provider.asked.length;
-    await expect(
-      openai().responses.create({ model: 'm', input: 'hi', ...more } as any),
-    ).rejects.toThrow(name);
-    expect(provider.asked.length).toBe(asked);
   });
 
   test('images, where the setting lets them pass', async () => {
     const passing = await startProxy({ passesFiles: true });
     const part = { type: 'image_url', image_url: { url: 'https://a.example/b.png' } } as const;
-    await openai(undefined, passing.url).chat.completions.create({
-      ...{ model: 'm', messages: [{ role: 'user', content: [part] }] },
-    });
+    await openai(undefined, passing.url).chat.completions.create(said([part]));
     expect(provider.asked.at(-1)!.body.messages[0].content).toEqual([part]);
     passing.server.close();
   });
@@ -540,10 +487,8 @@ describe('streams', () => {
     };
     provider.pieceLength = 2;
     const text = `First ${values.join(' then ')} and some words after it.`;
-    const stream = await openai().chat.completions.create({
-      ...{ model: 'm', messages: [{ role: 'user', content: text }], stream: true },
-    });
-    for await (const { choices } of stream) clear += choices[0]?.delta.content ?? '';
+    const stream = await openai().chat.completions.create({ ...said(text), stream: true });
+    for await (const { choices } of stream as any) clear += choices[0]?.delta.content ?? '';
     expect(clear).toBe(text);
     expect(sentTokens.length).toBeGreaterThan(50);
   });
@@ -554,9 +499,7 @@ describe('streams', () => {
     let isOpen = true;
     provider.reply = (asked) => [{ text: textOf(asked).repeat(50) }];
     provider.beforePiece = (sent) => until(() => sent.length < 100 || !isOpen, 'the caller left');
-    const stream = await openai().chat.completions.create({
-      ...{ model: 'm', messages: [{ role: 'user', content: `to ${mail} ` }], stream: true },
-    });
+    const stream: any = await ASK.chat!(`to ${mail} `, url, { stream: true });
     for await (const _ of stream) break;
     stream.controller.abort();
     await until(() => ends.at(-1)?.reason === 'the caller left', 'the proxy noticed');

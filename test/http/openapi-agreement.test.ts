@@ -107,41 +107,29 @@ const nested = (levels: number): unknown => {
 };
 const euros = (count: number) => '€'.repeat(count);
 
-/** At the limit, and a step beyond it: the schema takes both, the service the first. */
+/**
+ * At the limit, and a step beyond it: the schema takes both, the service the first.
+ * `inputs.test.ts` has every way to be beyond it.
+ */
 const BORDERS: Record<Rule, [JsonText, JsonText][]> = {
   lists: [[data({}), data([{}])]],
-  strings: [1, -0.5, 1e300, true, false, null].flatMap((value): [JsonText, JsonText][] => [
-    [data({ a: String(value) }), data({ a: value })],
-    [of({ data: {}, more: value }), data({ a: ['x', [{ b: value }]] })],
-  ]),
+  strings: [[of({ data: {}, more: 1 }), data({ a: ['x', [{ b: null }]] })]],
   forbiddenName: [
-    [data({ constructor: 'x', hasOwnProperty: 'y' }), data(prototype('x'))],
     [object(['data', object()], ['__proto__', scalar('x')]), data({ a: [prototype({})] })],
   ],
-  valueBytes: [
-    [data({ a: `${euros(21_845)}x` }), data({ a: euros(21_846) })],
-    [data({ a: 'x'.repeat(65_536) }), data({ a: ['x'.repeat(65_537)] })],
-  ],
-  nameBytes: [
-    [data({ [`${euros(85)}x`]: 'x' }), data({ [euros(86)]: 'x' })],
-    [data({ ['x'.repeat(256)]: '' }), data({ a: { ['x'.repeat(257)]: [] } })],
-  ],
+  valueBytes: [[data({ a: `${euros(21_845)}x` }), data({ a: euros(21_846) })]],
+  nameBytes: [[data({ [`${euros(85)}x`]: 'x' }), data({ a: { [euros(86)]: [] } })]],
   depth: [[data(nested(16)), data(nested(17))]],
   values: [
     [data({ a: Array(VALUES_LIMIT).fill('x') }), data({ a: Array(VALUES_LIMIT + 1).fill('x') })],
   ],
   duplicates: [
-    [data({ a: 'x', A: 'x' }), object(['data', object(['a', scalar('x')], ['a', scalar('x')])])],
     [
-      of({ data: {}, b: { data: 1 } }),
+      of({ data: { a: 'x', A: 'x' }, b: { data: 1 } }),
       object(['data', object()], ['b', object(['a', scalar(1)], ['a', scalar(1)])]),
     ],
   ],
-  unicode: [
-    [data({ a: '😀' }), data({ a: '\ud83d' })],
-    [data({ '😀': 'a' }), data({ '\ude00': 'a' })],
-    [of({ data: {}, '\ude00': '\ud83d' }), data({ '\ud83d': [] })],
-  ],
+  unicode: [[of({ data: { '😀': 'a' }, '\ude00': '\ud83d' }), data({ '\ud83d': [] })]],
 };
 
 describe.each(Object.entries(BORDERS))('%s, which the schema does not say', (rule, borders) => {

@@ -35,7 +35,7 @@ const TOKEN = /[a-z]{10,12}_tok/;
 async function post(
   body: unknown,
   headers: Record<string, string> = { 'x-api-key': at.keys.app! },
-  { url }: { readonly url: string } = at.service,
+  { url }: At = at.service,
 ) {
   const response = await fetch(url + PATH, {
     method: 'POST',
@@ -49,23 +49,13 @@ const as = (who: string): Record<string, string> => ({ 'x-api-key': at.keys[who]
 let calls = 0;
 const newCall = () => `0b1e8f0c-${++calls}`;
 
-async function asked(
-  texts: readonly string[],
-  more = {},
-  headers = as('app'),
-  service = at.service,
-) {
-  return post({ input_type: 'request', request_data: {}, texts, ...more }, headers, service);
-}
-
-async function answered(
-  texts: readonly string[],
-  more = {},
-  headers = as('app'),
-  service = at.service,
-) {
-  return post({ input_type: 'response', request_data: {}, texts, ...more }, headers, service);
-}
+type At = { readonly url: string };
+const sender =
+  (type: 'request' | 'response') =>
+  (texts: readonly string[], more = {}, headers = as('app'), service: At = at.service) =>
+    post({ input_type: type, request_data: {}, texts, ...more }, headers, service);
+const asked = sender('request');
+const answered = sender('response');
 
 test('texts go as tokens and come back as values, each in its place', async () => {
   const call = { litellm_call_id: newCall() };
@@ -288,7 +278,7 @@ test('an answer of an unknown call is said once a second', async () => {
 test('without the setting, there is no such path', async () => {
   const service = await startService(at.service.place);
   try {
-    expect((await asked(['x'], {}, as('app'), service as never)).status).toBe(404);
+    expect((await asked(['x'], {}, as('app'), service)).status).toBe(404);
   } finally {
     await service.stop();
   }
@@ -303,7 +293,7 @@ test('GUARDRAIL_IMAGES=pass lets images through, as they are', async () => {
       ['Hi'],
       { images: ['x'], ...messages(`["${MAIL}"]`, [image]) },
       as('app'),
-      service as never,
+      service,
     );
     expect(body.structured_messages[0].content).toEqual([image]);
     expect(body.structured_messages[1].tool_calls[0].function.arguments).toMatch(TOKEN);
@@ -334,15 +324,15 @@ test.skipIf(redisServer === undefined)(
     ]);
     try {
       const call = { litellm_call_id: newCall() };
-      const { texts } = (await asked([MAIL], call, as('app'), one as never)).body;
-      expect((await answered(texts, call, as('app'), two as never)).body.texts).toEqual([MAIL]);
+      const { texts } = (await asked([MAIL], call, as('app'), one)).body;
+      expect((await answered(texts, call, as('app'), two)).body.texts).toEqual([MAIL]);
       expect(await redis.command('KEYS *')).not.toContain(call.litellm_call_id);
       redis.freeze();
-      expect((await asked([MAIL], call, as('app'), one as never)).status).toBe(503);
-      expect((await answered(texts, call, as('app'), two as never)).status).toBe(503);
+      expect((await asked([MAIL], call, as('app'), one)).status).toBe(503);
+      expect((await answered(texts, call, as('app'), two)).status).toBe(503);
       redis.thaw();
       await until(
-        async () => (await answered(texts, call, as('app'), two as never)).status === 200,
+        async () => (await answered(texts, call, as('app'), two)).status === 200,
         'Redis',
       );
     } finally {
@@ -367,5 +357,5 @@ test('a body has 20,000 strings at most; the answer names the field and a remedy
   const many = Array.from({ length: 20_001 }, () => 'a');
   const { status, body } = await asked(many);
   expect(status).toBe(400);
-  expect(body.message).toMatch(/^texts\[20000\]: must have at most 20000 strings.*; send fewer/);
+  expect(body.message).toMatch(/^texts: must have at most 20000 strings.*; send fewer/);
 });

@@ -39,6 +39,9 @@ const LABELLED: readonly (readonly [kind: string, text: string, country?: string
   ['phone', 'Call ⟦(650) 253-0000⟧ or ⟦650-253-0000⟧ before 12/05/2024.', 'US'],
   ['phone', 'Without a country: ⟦+33 1 70 18 99 00⟧, not 030 1234567.', null],
   ['url', 'See ⟦postgres://bob:p@ss@db.intern:5432/x?y=1⟧, not https://example.com/a@b'],
+  ['phone', 'call ⟦212-555-0100⟧x87, ⟦(666) 224-1702⟧. ISBN 978-3-16-148410-0', 'US'],
+  ['phone', 'on 2024-07-03 07:27:52, version 1.2.3 of 12.11.2026', 'US'],
+  ['ip', 'host ⟦26.231.114.51⟧ is away, ⟦10.4.12.7⟧:8443 refused ⟦fe80::1:22⟧', 'US'],
   ['ip', 'From ⟦10.0.0.1⟧, ⟦2001:db8::1⟧ and ⟦::ffff:10.0.0.1⟧. Not 12:30:45, 1.2.3 or 999.1.1.1'],
 ];
 
@@ -46,6 +49,20 @@ test.each(LABELLED)('%s in %s', (kind, labelled, country = 'DE') => {
   const text = labelled!.replace(/[⟦⟧]/g, '');
   const values = [...labelled!.matchAll(/⟦(.*?)⟧/g)].map(([, value]) => `${kind} ${value}`);
   expect(shown(text, country)).toEqual(values);
+});
+
+/** JSON within a text, such as the arguments of a tool. */
+test.each([
+  ['card', '4111 1111 1111 1111'],
+  ['iban', 'GB82 WEST 1234 5698 7654 32'],
+  ['phone', '+44 20 7946 0958'],
+  ['phone', '(666)224-1702'],
+  ['ip', '10.4.12.7'],
+])('a %s is found behind an escape of JSON: %s', (kind, value) => {
+  for (const before of ['\\n', '\\t', '\\r', '\\u00a0', '\\ud83d\\udc4b']) {
+    const text = `{"note":"a:${before}${value}${before}"}`;
+    expect(shown(text, 'US'), before).toEqual([`${kind} ${value}`]);
+  }
 });
 
 test('own patterns find in linear syntax, and each mistake has its remedy', () => {

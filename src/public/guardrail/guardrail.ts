@@ -96,7 +96,6 @@ async function protect(exchange: Exchange, guarded: Guarded): Promise<ResponseCo
   return { status: 200, body, values: tokens.length, kinds: kindsIn(values) };
 }
 
-const CALLS = 'tool_calls';
 const FILES = 'images and files may have personal data that Standin cannot replace';
 const ARGUMENTS = 'LiteLLM cannot replace the arguments of these tool calls';
 
@@ -123,13 +122,14 @@ function stringsOf({ json, texts }: Guarded) {
     strings.add(text);
     return text;
   };
-  for (const [i, text] of texts.entries()) take(text, `texts[${i}]`);
   const onFile = () => {
     hasFiles = true;
   };
   // The messages have the calls, too.
-  for (const path of ['tools', 'structured_messages', ...(Array.isArray(rows) ? [] : [CALLS])])
-    replaceStrings(json[path], { path, replace: (text) => take(text, path), onFile });
+  const calls = Array.isArray(rows) ? undefined : json.tool_calls;
+  const parts = { texts, tools: json.tools, structured_messages: rows, tool_calls: calls };
+  for (const [path, part] of Object.entries(parts))
+    replaceStrings(part, { path, replace: (text) => take(text, path), onFile });
   return { strings: [...strings], hasFiles };
 }
 
@@ -150,7 +150,7 @@ class CallValues extends TextValues {
 
   json(tokens: readonly Replacement[]): string {
     const { json, texts } = this.#guarded;
-    const { tools, structured_messages: rows, [CALLS]: calls } = json;
+    const { tools, structured_messages: rows, tool_calls: calls } = json;
     const replaced = this.replaced(tokens);
     const safe = new Map(this.#strings.map((text, i) => [text, replaced[i]!]));
     /** undefined: nothing changes, but what `texts` have. */

@@ -36,12 +36,12 @@ function measure(value: string): number {
 }
 
 /** The texts of a response, one after the other. */
-interface ResponseParts {
+export interface ResponseParts {
   readonly before: string;
   /** The text of `data` before, between and after the values. */
   readonly around: () => Iterable<string>;
   readonly values: readonly string[];
-  readonly list: Iterable<string>;
+  readonly list: readonly string[];
   readonly after: string;
 }
 
