@@ -113,6 +113,23 @@ const FOUND: readonly (readonly [what: string, target: string, body: Body])[] = 
       ],
     },
   ],
+  ...(
+    [
+      ['texts', { list: ['a@b.de #'], times: 9_900 }],
+      ['tools', { list: [mapped('a#', 'a@b.de #', 9_900)] }],
+      ['structured_messages', { list: [mapped('content', 'a@b.de #')], times: 9_900 }],
+      ['tool_calls', { list: [mapped('arguments', { json: listed(9_900, 'a@b.de #') })] }],
+    ] as const
+  ).map(([name, body]): [string, string, Body] => [
+    `${name} of a guardrail`,
+    'ruled full guardrail request',
+    mapped(name, body),
+  ]),
+  [
+    'texts that end in what may be a token',
+    'ruled full guardrail response',
+    mapped('texts', { list: ['xaaaaaaaa_tok #'], times: 9_900 }),
+  ],
   [
     'unknown kinds in a policy',
     'POST /policy/check',

@@ -54,6 +54,8 @@ function numbered(count: number, line: (i: number) => string): string {
 interface Target {
   readonly service: 'plain' | 'ruled';
   readonly path: string;
+  /** The whole body of a request; without it, what varies is its `data`. */
+  readonly bodyWith?: (body: Body) => Body;
   /** The client that asks, or `admin`. */
   readonly caller: string;
   readonly method: string;
@@ -82,6 +84,16 @@ const DOCUMENTS: readonly Body[] = [
   { json: { map: [VERSION, ['rights', { map: [['c#', { map: [['text', 'full']] }]] }]] } },
 ];
 
+const MESSAGE = mapOf({ role: 'user', content: 'Write to ann@x.de' });
+const CALL = mapOf({ function: mapOf({ name: 'send', arguments: '{"to":"ann@x.de"}' }) });
+const GUARDED: readonly Body[] = [
+  mapOf({ texts: { list: ['Write to ann@x.de', '{token}'] } }),
+  mapOf({ texts: { list: [''] }, structured_messages: { list: [MESSAGE] } }),
+  mapOf({ tools: { list: [mapOf({ description: 'ann@x.de' })] }, tool_calls: { list: [CALL] } }),
+];
+
+const asData = (body: Body): Body => ({ map: [['data', body]] });
+
 /** By what is in a failure. */
 export const TARGETS: Readonly<Record<string, Target>> = Object.fromEntries([
   ...(['plain full', 'ruled full', 'ruled none', 'ruled masked'] as const).flatMap(publicTargets),
@@ -106,7 +118,30 @@ function publicTargets(who: string): [string, Target][] {
     target('tokenize', [NAME, VALUES]),
     target('lookup', [NAME, VALUES]),
     target('text/tokenize', [SPANS, FOUND]),
+    ...(service === 'ruled' ? [guardrailTarget('request'), guardrailTarget('response')] : []),
   ];
+}
+
+function guardrailTarget(type: 'request' | 'response'): [string, Target] {
+  const name = `ruled full guardrail ${type}`;
+  const head: [string, Body][] = [
+    ['input_type', type],
+    ['litellm_call_id', 'call'],
+  ];
+  return [
+    name,
+    {
+      ...{ service: 'ruled', caller: 'full', method: 'POST', headers: {}, seeds: GUARDED },
+      path: '/beta/litellm_basic_guardrail_api',
+      bodyWith: (body) => ({
+        map: [...head, ...(isMap(body) ? body.map : [['texts', body] as const])],
+      }),
+    },
+  ];
+}
+
+function isMap(body: Body): body is { readonly map: readonly (readonly [string, Body])[] } {
+  return typeof body === 'object' && 'map' in body;
 }
 
 function adminTargets(): [string, Target][] {
@@ -114,6 +149,7 @@ function adminTargets(): [string, Target][] {
     `${method} ${path}`,
     {
       ...{ service: 'ruled', caller: 'admin', method, seeds, headers: {} },
+      bodyWith: (body) => body,
       path: `/admin/v1${path}`,
     },
   ];
@@ -251,7 +287,13 @@ export class Measured {
   private constructor(place: Place, apiKeys: Record<string, string>) {
     this.#place = place;
     this.#apiKeys = apiKeys;
-    this.#env = { ...NO_LIMITS, LOOKUP_LIMIT: '0', LOG_LEVEL: 'info', ...probeSettings(place) };
+    this.#env = {
+      ...NO_LIMITS,
+      LOOKUP_LIMIT: '0',
+      GUARDRAIL: 'true',
+      LOG_LEVEL: 'info',
+      ...probeSettings(place),
+    };
   }
 
   static async open(service: Target['service']): Promise<Measured> {
@@ -280,9 +322,9 @@ export class Measured {
   /** undefined: no listener takes a body of this size. */
   async priced(one: Case): Promise<Priced | undefined> {
     const { target, body } = one;
-    const { caller, path, method, headers } = TARGETS[target]!;
+    const { caller, path, method, headers, bodyWith = asData } = TARGETS[target]!;
     const isAdmin = caller === 'admin';
-    const text = written(isAdmin ? body : { map: [['data', body]] }, this.#named);
+    const text = written(bodyWith(body), this.#named);
     if (text === undefined) return undefined;
     const bodyBytes = Buffer.byteLength(text);
     const authorization = `Bearer ${isAdmin ? ADMIN_TOKEN : this.#apiKeys[caller]}`;
