@@ -33,11 +33,12 @@ export class BulkService {
   readonly #standin: Standin<true>;
   /** The policy that all requests must be served by; undefined: any. */
   #policy: PolicyInForce | undefined;
-  /** Requests that are open, the oldest first. */
-  readonly #open = new Set<{ readonly sinceMs: number }>();
+  /** Requests that are open. */
+  #open = 0;
+  /** When the first of them was sent, or one was answered. */
+  #silentSinceMs = 0;
   /** Of the latest retry, until a request succeeds. */
   #reason: string | undefined;
-  #answeredAtMs = 0;
 
   /** @param onWait called when a new reason to wait may be there */
   constructor(
@@ -67,10 +68,8 @@ export class BulkService {
 
   /** The reason why all work waits; undefined: none. */
   get waitsFor(): string | undefined {
-    const [oldest] = this.#open;
-    if (oldest === undefined || this.#reason !== undefined) return this.#reason;
-    const sinceMs = Math.max(oldest.sinceMs, this.#answeredAtMs);
-    const isLate = performance.now() - sinceMs > SILENCE_MS;
+    if (this.#open === 0 || this.#reason !== undefined) return this.#reason;
+    const isLate = performance.now() - this.#silentSinceMs > SILENCE_MS;
     return isLate ? 'the service has not answered yet' : undefined;
   }
 
@@ -122,15 +121,14 @@ export class BulkService {
   };
 
   async #waiting<T>(work: () => Promise<T>): Promise<T> {
-    const request = { sinceMs: performance.now() };
-    this.#open.add(request);
+    if (this.#open++ === 0) this.#silentSinceMs = performance.now();
     try {
       const answer = await work();
       this.#reason = undefined;
-      this.#answeredAtMs = performance.now();
+      this.#silentSinceMs = performance.now();
       return answer;
     } finally {
-      this.#open.delete(request);
+      this.#open--;
     }
   }
 

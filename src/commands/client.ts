@@ -33,7 +33,6 @@ import {
   print,
   printDone,
   printTable,
-  spanMs,
   time,
   withVault,
 } from './command.ts';
@@ -152,7 +151,7 @@ function read(name: SettingName, text: string): unknown {
 }
 
 function jsonOf(name: SettingName, text: string): unknown {
-  if (name === 'time_to_live_s') return spanMs(text) / 1000;
+  if (name === 'time_to_live_s') return spanS(text);
   return isLimit(name) ? parseRate(text) : text;
 }
 
@@ -250,17 +249,22 @@ function rateText(rateLimit: number | null): string {
   return rateLimit === 0 ? 'none' : `${rateLimit}/s`;
 }
 
-const UNITS_S = [
-  ['d', 86_400],
-  ['h', 3_600],
-  ['m', 60],
-] as const;
+const UNITS_S: Readonly<Record<string, number>> = { d: 86_400, h: 3_600, m: 60 };
+
+/** Seconds of a time like 30m, 12h or 90d; NaN for any other text. */
+function spanS(text: string): number {
+  const [, number, unit] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
+  return unit === undefined ? Number.NaN : Number(number) * UNITS_S[unit]!;
+}
 
 /** In the form that the options accept. */
 function timeToLiveText(timeToLiveS: number | null): string {
   if (timeToLiveS === null) return 'for ever';
-  const unit = UNITS_S.find(([, seconds]) => timeToLiveS % seconds === 0);
-  return unit === undefined ? `${timeToLiveS}s` : `${timeToLiveS / unit[1]}${unit[0]}`;
+  const [unit, seconds] = Object.entries(UNITS_S).find(([, s]) => timeToLiveS % s === 0) ?? [
+    's',
+    1,
+  ];
+  return `${timeToLiveS / seconds}${unit}`;
 }
 
 export function addApiKey(program: Command): void {
@@ -294,8 +298,8 @@ export function addApiKey(program: Command): void {
 }
 
 function expiry(text: string): Date {
-  const durationMs = spanMs(text);
-  const date = new Date(Number.isNaN(durationMs) ? text : Date.now() + durationMs);
+  const durationS = spanS(text);
+  const date = new Date(Number.isNaN(durationS) ? text : Date.now() + 1000 * durationS);
   if (Number.isNaN(date.getTime()) || date <= new Date()) {
     throw new InvalidArgumentError(
       'It must be a time from now like 30m, 12h or 90d, or an ISO date in the future.',

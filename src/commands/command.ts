@@ -65,14 +65,6 @@ export function whole(accepted: string, least: number, most = Infinity): (text: 
   };
 }
 
-const UNITS_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
-
-/** Milliseconds of a time like 30m, 12h or 90d; NaN for any other text. */
-export function spanMs(text: string): number {
-  const span = /^(\d{1,6})([mhd])$/.exec(text);
-  return span ? Number(span[1]) * UNITS_MS[span[2]!]! : Number.NaN;
-}
-
 export function config(): Config {
   return parseConfig(readEnvironment());
 }

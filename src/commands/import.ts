@@ -27,13 +27,15 @@ import { checkedManifest, checkPart, MANIFEST } from './export-parts.ts';
 import { Progress } from './progress.ts';
 import { followerOf } from './records.ts';
 
-interface ImportArguments extends OutputOptions, FileOptions {
-  readonly tokenField: string;
-  readonly valueField: string;
-  readonly kindField?: string;
-  readonly spaceField?: string;
-  readonly expiresField?: string;
-  readonly useField?: string;
+/** The meaning of a field for the pair of its row, and its name in JSON without an option. */
+const ROLES = {
+  ...({ token: 'token', value: 'value', kind: 'kind' } as const),
+  ...({ space: 'space', expires: 'expires_at', use: 'use' } as const),
+};
+type Role = keyof typeof ROLES;
+type FieldOptions = Readonly<Partial<Record<`${Role}Field`, string>>>;
+
+interface ImportArguments extends OutputOptions, FileOptions, FieldOptions {
   /** Of rows without one. */
   readonly kind: string;
   readonly space: string;
@@ -157,11 +159,10 @@ function jobOf(
   progress: Progress,
 ): TakeJob {
   const isJson = source.format === 'ndjson' || source.format === 'json';
-  const paths = fieldsOf(options, isJson);
-  const fields = Object.values(paths).filter((field) => field !== undefined);
+  const paths = pathsOf(options, isJson);
   // As rows name them.
   const names: Fields = Object.fromEntries(
-    Object.entries(paths).map(([role, path]) => [role, isJson ? path?.replace(/\?$/, '') : path]),
+    paths.map(([role, path]) => [role, isJson ? path.replace(/\?$/, '') : path]),
   );
   const isKept = path !== '-' && !options.dryRun;
   return {
@@ -169,7 +170,7 @@ function jobOf(
     ...source,
     operation: 'import',
     checkpointPath: isKept ? (options.checkpoint ?? `${path}.checkpoint`) : undefined,
-    fields,
+    fields: paths.map(([, path]) => path),
     keepsBlank: true,
     terms: { '--kind': options.kind, '--space': options.space, '--random': `${options.random}` },
     take: async (rows) => {
@@ -190,23 +191,16 @@ function jobOf(
   };
 }
 
-/** The meaning of a field for the pair of its row. */
-type Role = 'token' | 'value' | 'kind' | 'space' | 'expires' | 'use';
 /** Columns or paths. */
-type Fields = Partial<Record<Role, string | undefined>>;
+type Fields = Partial<Record<Role, string>>;
 
-/** In JSON, a path ends in `?` if rows may lack it, and rows have these names without an option. */
-function fieldsOf(options: ImportArguments, isJson: boolean): Fields {
-  const pathOf = (field: string | undefined, usual?: string) =>
-    isJson ? (field?.replace(ITEM, '') ?? `${usual}?`) : field;
-  return {
-    token: pathOf(options.tokenField),
-    value: pathOf(options.valueField),
-    kind: pathOf(options.kindField, 'kind'),
-    space: pathOf(options.spaceField, 'space'),
-    expires: pathOf(options.expiresField, 'expires_at'),
-    use: pathOf(options.useField, 'use'),
-  };
+/** In JSON, a path ends in `?` if rows may lack it, and rows have the usual names without an option. */
+function pathsOf(options: ImportArguments, isJson: boolean): [Role, string][] {
+  return (Object.keys(ROLES) as Role[]).flatMap((role) => {
+    const field = options[`${role}Field`];
+    const path = isJson ? (field?.replace(ITEM, '') ?? `${ROLES[role]}?`) : field;
+    return path === undefined ? [] : [[role, path]];
+  });
 }
 
 /** A row in JSONPath. */

@@ -162,12 +162,10 @@ async function verifyLicenseFile(
       ? state.problem
       : `${state.subject}, until ${time(state.expires_at)}`;
   print(options, state, `${state.status}: ${shown(detail)}`);
-  if (state.status === 'invalid')
-    throw new OperatorError(
-      'The license is invalid: tokenize answers 500. Put a valid one in LICENSE_FILE.',
-    );
-  if (state.status === 'expired')
-    throw new OperatorError(
-      'The license has expired: tokenize answers 500. Put a new one in LICENSE_FILE.',
-    );
+  if (state.status !== 'valid') throw new OperatorError(REFUSED[state.status]);
 }
+
+const REFUSED = {
+  invalid: 'The license is invalid: tokenize answers 500. Put a valid one in LICENSE_FILE.',
+  expired: 'The license has expired: tokenize answers 500. Put a new one in LICENSE_FILE.',
+};
