@@ -81,7 +81,7 @@ async function exportVault(vault: Vault, config: Config, options: ExportOptions)
   });
   try {
     await audited(vault, config, { event: 'export', about, counts }, () =>
-      run(vault, config, options, parts),
+      run(vault, options, parts),
     );
   } catch (error) {
     throw error instanceof BulkError ? new OperatorError(`${error.message}.${AGAIN}`) : error;
@@ -94,7 +94,6 @@ const AGAIN = ' The complete files stay: continue with the same options and --re
 
 async function run(
   vault: Vault,
-  { vault: vaultOptions }: Config,
   { rate: recordsPerS, space, partSize, ...options }: ExportOptions,
   parts: ExportParts,
 ): Promise<{ readonly is_complete: boolean }> {
@@ -104,11 +103,9 @@ async function run(
     const text = pairs.map((pair) => `${JSON.stringify(pair)}\n`).join('');
     await parts.write(text, pairs.length, pairs.filter(({ token }) => token === null).length);
   };
-  const { token_suffix: suffix } = vaultOptions;
-  const work = (_: Vault, settings: ReadSettings) =>
-    exportPairs(vault, { ...settings, suffix, space, write });
+  const work = (settings: ReadSettings) => exportPairs(vault, { ...settings, space, write });
   const from = parts.manifest.next;
-  const { result: end } = await watchedScan(vault, vaultOptions, { from, rate: recordsPerS }, work);
+  const { result: end } = await watchedScan(vault, { from, rate: recordsPerS }, work);
   await parts.complete(end.next);
   report(options, parts, end.next === undefined, end.bad);
   if (end.error !== undefined)

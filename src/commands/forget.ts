@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
-import type { VaultOptions } from '../options.ts';
 import { type ForgetResult, forget, type TokenState } from '../records/forget.ts';
 import type { ReadSettings } from '../records/verify.ts';
 import { count } from '../terminal.ts';
@@ -60,7 +59,7 @@ export function addForget(program: Command): void {
       )
         itself.error('error: name tokens, or a file of them with --file, or values with --values');
       if (scan === true && values === undefined) itself.error('error: --scan needs --values');
-      return withVault((vault, { vault: of }) => acting(forgetIn(vault, of, tokens, options)));
+      return withVault((vault) => acting(forgetIn(vault, tokens, options)));
     });
 }
 
@@ -77,7 +76,6 @@ type Named = keyof typeof BATCH;
  */
 async function forgetIn(
   vault: Vault,
-  vaultOptions: VaultOptions,
   named: readonly string[],
   options: ForgetOptions,
 ): Promise<Durable<object>> {
@@ -87,8 +85,8 @@ async function forgetIn(
   if (!isSure && !(canAsk() && file !== STANDARD_INPUT)) throw new OperatorError(NOBODY_TO_ASK);
   const of = values === undefined ? 'tokens' : 'values';
   const all = file === undefined ? numbered(named) : await linesOf(file, of);
-  const follower = followerOf(vault, vaultOptions);
-  const parts = { vault, follower, kinds: new EveryKind(vault, vaultOptions.token_suffix) };
+  const follower = followerOf(vault);
+  const parts = { vault, follower, kinds: new EveryKind(vault, vault.options.token_suffix) };
   const work = (lines: readonly Line[], isDryRun: boolean, settings?: ReadSettings) => {
     const texts = { tokens: [], values: [], [of]: lines.map(({ text }) => text) };
     return forget(parts, { ...texts, space, isDryRun }, settings);
@@ -103,8 +101,8 @@ async function forgetIn(
     if (found?.known !== 0) await confirm(found?.known, all.length);
   }
   if (scan !== true || all.length === 0) return report(vault, await each(dryRun), options);
-  const scanned = (_: Vault, settings: ReadSettings) => work(all, dryRun, settings);
-  const { result } = await watchedScan(vault, vaultOptions, options, scanned);
+  const scanned = (settings: ReadSettings) => work(all, dryRun, settings);
+  const { result } = await watchedScan(vault, options, scanned);
   const tally = newTally(of);
   add(tally, all, result);
   return report(vault, tally, options);

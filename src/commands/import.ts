@@ -91,17 +91,15 @@ async function importPairs(
   file: string,
   options: ImportArguments,
 ): Promise<Durable<object>> {
-  const { vault: vaultOptions } = config;
-  const follower = followerOf(vault, vaultOptions);
+  const follower = followerOf(vault);
   const source = await sourceOf(file, options);
   const progress = new Progress({ unit: 'pair', total: source.pairs });
   const tally: Tally = { rejected: 0, imported: 0, already_known: 0, detokenize_only: 0 };
   const jobFor = async (stop: AbortSignal) => {
     await follower.start();
-    const { token_suffix: suffix } = vaultOptions;
-    const kinds = await EveryKind.read(vault, suffix);
+    const kinds = await EveryKind.read(vault, vault.options.token_suffix);
     const isDryRun = options.dryRun === true;
-    const importer = new Importer(vault, kinds, follower, { suffix, isDryRun, stop });
+    const importer = new Importer(vault, kinds, follower, { isDryRun, stop });
     return jobOf(source, options, importer, tally, progress);
   };
   const run = async () => {

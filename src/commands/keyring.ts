@@ -31,7 +31,7 @@ export function addKeyring(program: Command): void {
   ).action((options) => withVault((vault) => status(vault, options)));
   command(keyring, 'rotate', 'Add a version of the dek key, which seals new records from now on.', [
     'standin keyring rotate',
-  ]).action((options) => withVault((vault, { vault: of }) => acting(rotate(vault, of, options))));
+  ]).action((options) => withVault((vault) => acting(rotate(vault, options))));
   addReseal(keyring);
   command(keyring, 'retire', 'Destroy a version of the dek key that no record needs.', [
     'standin keyring retire 1',
@@ -79,9 +79,9 @@ async function status(vault: Vault, options: OutputOptions): Promise<void> {
   printTable(options, keys, { headings, rows });
 }
 
-async function rotate(vault: Vault, vaultOptions: VaultOptions, options: OutputOptions) {
+async function rotate(vault: Vault, options: OutputOptions) {
   const { rotateKey } = await lifecycle();
-  const made = await rotateKey(vault.wrappedKeys, kekSourceOf(vaultOptions));
+  const made = await rotateKey(vault.wrappedKeys, kekSourceOf(vault.options));
   return printDone(
     options,
     made,

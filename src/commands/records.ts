@@ -1,7 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { OperatorError } from '../errors.ts';
 import { kekSourceOf } from '../kek/kek-source.ts';
-import type { VaultOptions } from '../options.ts';
 import { recordsFrom, type ScanEnd } from '../records/record-scan.ts';
 import { reseal } from '../records/reseal.ts';
 import { type BadRecord, type KindCount, type ReadSettings, verify } from '../records/verify.ts';
@@ -49,7 +48,7 @@ export function addVerify(program: Command): void {
       'begin at this record; an interrupted run prints it',
       fingerprint,
     )
-    .action((options) => withVault((vault, { vault: of }) => verifyRecords(vault, of, options)));
+    .action((options) => withVault((vault) => verifyRecords(vault, options)));
 }
 
 /** `keyring reseal`. */
@@ -61,9 +60,7 @@ export function addReseal(keyring: Command): void {
       'Seal all records with the primary, online; Ctrl-C stops, the next run goes on.',
       ['standin keyring reseal', 'standin keyring reseal --rate 2000'],
     ),
-  ).action((options) =>
-    withVault((vault, { vault: of }) => acting(resealRecords(vault, of, options))),
-  );
+  ).action((options) => withVault((vault) => acting(resealRecords(vault, options))));
 }
 
 export function addRate(made: Command): Command {
@@ -78,12 +75,9 @@ function fingerprint(text: string): string {
   return digits;
 }
 
-async function verifyRecords(
-  vault: Vault,
-  vaultOptions: VaultOptions,
-  options: RecordsArguments,
-): Promise<void> {
-  const { result, listed, seconds } = await watchedScan(vault, vaultOptions, options, verify);
+async function verifyRecords(vault: Vault, options: RecordsArguments): Promise<void> {
+  const work = (settings: ReadSettings) => verify(vault, settings);
+  const { result, listed, seconds } = await watchedScan(vault, options, work);
   const { records, aliases, bad, by_kind: byKind, next } = result;
   const rest = next === undefined ? '' : ` The rest: standin verify --from ${next}`;
   const beside = aliases === 0 ? '' : `; besides, ${count(aliases, 'alias')} of imported tokens`;
@@ -98,7 +92,7 @@ async function verifyRecords(
   conclude(result, bad);
   // Imported here, so that help does not wait for the driver of the database.
   const { lossOf } = await import('../vault/vault.ts');
-  const loss = lossOf(vaultOptions);
+  const loss = lossOf(vault.options);
   if (loss !== undefined) throw new OperatorError(loss);
 }
 
@@ -116,8 +110,9 @@ function byKindText(counts: readonly KindCount[]): string {
   return ['', table, ...notes].join('\n');
 }
 
-async function resealRecords(vault: Vault, vaultOptions: VaultOptions, options: RecordsArguments) {
-  const { result, listed, seconds } = await watchedScan(vault, vaultOptions, options, reseal);
+async function resealRecords(vault: Vault, options: RecordsArguments) {
+  const work = (settings: ReadSettings) => reseal(vault, settings);
+  const { result, listed, seconds } = await watchedScan(vault, options, work);
   const { key_version: keyVersion, resealed, bad, next } = result;
   const isComplete = next === undefined;
   const report = { bad_records: listed, is_complete: isComplete, seconds };
@@ -131,18 +126,17 @@ async function resealRecords(vault: Vault, vaultOptions: VaultOptions, options: 
 }
 
 /** Finds key versions that other processes add. */
-export function followerOf(vault: Vault, options: VaultOptions): KeyringFollower {
-  return new KeyringFollower(vault.wrappedKeys, kekSourceOf(options), vault.plainKeys);
+export function followerOf({ wrappedKeys, plainKeys, options }: Vault): KeyringFollower {
+  return new KeyringFollower(wrappedKeys, kekSourceOf(options), plainKeys);
 }
 
 /** Does work on records, and prints bad records as they are found. */
 export async function watchedScan<T extends object>(
   vault: Vault,
-  vaultOptions: VaultOptions,
   { rate, from }: Pick<RecordsArguments, 'rate' | 'from'>,
-  work: (vault: Vault, settings: ReadSettings) => Promise<T>,
+  work: (settings: ReadSettings) => Promise<T>,
 ) {
-  const follower = followerOf(vault, vaultOptions);
+  const follower = followerOf(vault);
   const progress = new Progress({ unit: 'record', total: await recordsFrom(vault, from) });
   const listed: BadRecord[] = [];
   const onBad = (record: BadRecord) => {
@@ -151,7 +145,7 @@ export async function watchedScan<T extends object>(
   };
   const onProgress = (records: number) => progress.advance(records);
   const ended = await watched(progress, (stop) =>
-    work(vault, { from, rate, stop, follower, onBad, onProgress }),
+    work({ from, rate, stop, follower, onBad, onProgress }),
   );
   return { ...ended, listed };
 }

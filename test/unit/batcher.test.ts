@@ -64,34 +64,21 @@ async function turns(): Promise<void> {
   for (let i = 0; i < 2; i++) await new Promise((resolve) => setImmediate(resolve));
 }
 
+const numbersIn = (text: string) => (text.match(/\d+/g) ?? []).map(Number);
+
 /** Calls of so many items, or bytes, in one turn, and the calls in each batch. */
-test.each<[string, number[], number[], number[][]]>([
-  ['go together, in order', [2, 1, 1], [], [[2, 1, 1]]],
-  [
-    'fill a batch up to its items, and none is split',
-    [4, 6, 4, 4],
-    [],
-    [
-      [4, 6],
-      [4, 4],
-    ],
-  ],
-  ['of more than a batch are a batch of their own', [1, 15, 1], [], [[1], [15], [1]]],
-  ['of more than the queue are taken when nothing waits', [25], [], [[25]]],
-  [
-    'fill a batch up to its bytes',
-    [1, 1, 1, 1],
-    [60, 40, 1, 99],
-    [
-      [1, 1],
-      [1, 1],
-    ],
-  ],
-  ['of more than the bytes of a batch go alone', [2, 1], [500, 1], [[2], [1]]],
-])('calls of one turn %s', async (_, items, bytes, batches) => {
+test.each([
+  ['go together, in order', '2 1 1', '', '2 1 1'],
+  ['fill a batch up to its items, and none is split', '4 6 4 4', '', '4 6 | 4 4'],
+  ['of more than a batch are a batch of their own', '1 15 1', '', '1 | 15 | 1'],
+  ['of more than the queue are taken when nothing waits', '25', '', '25'],
+  ['fill a batch up to its bytes', '1 1 1 1', '60 40 1 99', '1 1 | 1 1'],
+  ['of more than the bytes of a batch go alone', '2 1', '500 1', '2 | 1'],
+])('calls of one turn %s', async (_, items, bytes, inBatches) => {
   const { batcher, next, sizes } = setUp();
-  const calls = items.map((count, i) => numbered(`${i}.`, count));
-  const results = calls.map((call, i) => batcher.submit(call, bytes[i]));
+  const calls = numbersIn(items).map((count, i) => numbered(`${i}.`, count));
+  const results = calls.map((call, i) => batcher.submit(call, numbersIn(bytes)[i]));
+  const batches = inBatches.split('|').map(numbersIn);
   let taken = 0;
   for (const batch of batches) {
     const { items, answer } = await next();

@@ -44,29 +44,27 @@ test('elsewhere there are plain lines, one in 10 s and the last', () => {
   expect(written()).toBe(' 10 %  10,000 of 100,000 records, 1,000/s, 1 min 30 s left\n');
 });
 
-test('a total that is not known is left out, or told as a share; one that was too small grows', () => {
-  const unknown = progress(false, undefined);
-  unknown.at(1_000);
-  unknown.made.advance(7);
-  unknown.made.end();
-  expect(unknown.written()).toBe('7 records, 7/s\n');
-  const shared = progress(false, undefined);
-  shared.at(5_000);
-  shared.made.advance(100, 0.4);
-  shared.at(10_000);
-  shared.made.advance(100, 0.65);
-  expect(shared.written()).toBe(' 65 %  200 records, 20/s, 14 s left\n');
-  const small = progress(false, 5);
-  small.at(1_000);
-  small.made.advance(10);
-  small.made.end();
-  expect(small.written()).toContain('100 %  10 of 10 records');
-  // An estimate that was too large: what is done is all of it.
-  const large = progress(false, 2);
-  large.at(1_000);
-  large.made.advance(1);
-  large.made.end(true);
-  expect(large.written()).toBe('100 %  1 of 1 record, 1/s, 0 s left\n');
+test.each<[string, number | undefined, [ms: number, count: number, share?: number][], string]>([
+  ['that is not known is left out', undefined, [[1_000, 7]], '7 records, 7/s'],
+  [
+    'that is not known is told as a share',
+    undefined,
+    [
+      [5_000, 100, 0.4],
+      [10_000, 100, 0.65],
+    ],
+    ' 65 %  200 records, 20/s, 14 s left',
+  ],
+  ['that was too small grows', 5, [[1_000, 10]], '100 %  10 of 10 records, 10/s, 0 s left'],
+  ['that was too large is what was done', 2, [[1_000, 1]], '100 %  1 of 1 record, 1/s, 0 s left'],
+])('a total %s', (_, total, steps, line) => {
+  const { made, at, written } = progress(false, total);
+  for (const [ms, count, share] of steps) {
+    at(ms);
+    made.advance(count, share);
+  }
+  made.end(total === 2);
+  expect(written().split('\n').at(-2)).toBe(line);
 });
 
 test('the line fits any width: a line that wrapped would stay on the terminal', () => {
