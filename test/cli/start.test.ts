@@ -89,11 +89,6 @@ describe('in a folder without a vault', () => {
     expect(readdirSync(at.path('data'))).toEqual(['notes']);
   });
 
-  test('migrate makes one, and then the other commands find it', async () => {
-    await withVault(at);
-    expect(await at.json('client list')).toEqual([]);
-  });
-
   describe.runIf(kinds().includes('server'))('or in a database without one', () => {
     const server = placeFor('test', () => newPlace('server'));
 

@@ -108,9 +108,11 @@ describe('C31: DATA_DIR', () => {
     expect(readdirSync(dataDir)).toEqual(before);
   }
 
-  test.each(['777', '755', '770', '701'])('with mode %s is refused', async (mode) => {
-    chmodSync(dataDir, octal(mode));
-    await expectRefused(`Run: chmod 700 ${dataDir}`);
+  test('that others can open or write is refused', async () => {
+    for (const mode of [0o777, 0o755, 0o770, 0o701]) {
+      chmodSync(dataDir, mode);
+      await expectRefused(`Run: chmod 700 ${dataDir}`);
+    }
     chmodSync(dataDir, 0o750);
     await withVault(at);
   });
