@@ -192,7 +192,9 @@ function jobOf(
 /** Columns or paths. */
 type Fields = Partial<Record<Role, string>>;
 
-/** In JSON, a path ends in `?` if rows may lack it, and rows have the usual names without an option. */
+/**
+ * In JSON, a path ends in `?` if rows may lack it, and rows have the usual names without an option.
+ */
 function pathsOf(options: ImportArguments, isJson: boolean): [Role, string][] {
   return (Object.keys(ROLES) as Role[]).flatMap((role) => {
     const field = options[`${role}Field`];
