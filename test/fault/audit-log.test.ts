@@ -54,12 +54,6 @@ describe('an audit file', () => {
     expect(written()).toBe('{"line":0}\n');
   });
 
-  test('half a line at the end, of a process that was killed, stays alone', async () => {
-    appendFileSync(path, '{"ha');
-    await append(linesOf(2));
-    expect(written()).toBe('{"ha\n{"line":0}\n{"line":1}\n');
-  });
-
   /** A size no file may go beyond, as a disk that is full; it holds for the process. */
   const canLimit = spawnSync('prlimit', ['--version']).status === 0;
 

@@ -9,17 +9,16 @@ import {
   readSync,
   renameSync,
   rmSync,
-  truncateSync,
   writeFileSync,
   writeSync,
 } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { errorCode } from '../../src/errors.ts';
 import { admin, adminPlace } from '../support/admin.ts';
 import { AuditedLoad, idsOf, readAudit, verifyAudit } from '../support/audit.ts';
-import { canMount, fill, newDisk } from '../support/disk.ts';
+import { canMount, newDisk } from '../support/disk.ts';
 import { healthOf, loaded, nodesAt } from '../support/fault.ts';
 import { endsWithTest, held, ownPlace, ownService, vaultAt } from '../support/own.ts';
 import {
@@ -151,12 +150,6 @@ describe('F12: an act of an administrator', () => {
     expect(await detokenized(token)).toEqual(DONE);
   });
 
-  test('is done without its lines when they are not required', async () => {
-    await start({ AUDIT_LOG: '/dev/full', AUDIT_REQUIRED: 'false' });
-    expect((await act('PUT', '/clients/billing', {})).status).toBe(201);
-    await untilLost(2);
-  });
-
   test('has its attempt on the disk before it is done', async () => {
     await start();
     const { headers } = await act('PUT', '/clients/billing', {});
@@ -218,25 +211,6 @@ describe.skipIf(!hasPipes)('F12: a pipe', () => {
     await reader.end();
   });
 
-  test('that nobody empties holds no request longer than it may, and is caught up with', async () => {
-    const token = await newToken();
-    // Opened for both, so that it has a reader, which does not read.
-    const idle = openSync(file, 'r+');
-    await start();
-    const statuses = new Set<number>();
-    while (!statuses.has(500)) {
-      const some = Array.from({ length: 50 }, () => detokenized(token));
-      for (const [status] of await Promise.all(some)) statuses.add(status);
-    }
-    expect(statuses).toEqual(new Set([200, 500]));
-    const reader = readerOf(file);
-    await untilDone(token);
-    await until(() => reader.output().endsWith('}\n'), 'whole lines');
-    for (const line of reader.output().split('\n').slice(0, -1)) JSON.parse(line);
-    await reader.end();
-    closeSync(idle);
-  });
-
   test.skipIf(!kinds().includes('server'))(
     'that takes a line late: no value leaves when the client was disabled meanwhile',
     async () => {
@@ -292,25 +266,6 @@ describe.skipIf(!canMount)('F12: a disk that gets full', () => {
       `${count} with ${status}`,
     );
 
-  test('stops successes, not the service, and no line is glued to half a one', async () => {
-    await start();
-    const load = new AuditedLoad(service);
-    for (let round = 0; round < 3; round++) {
-      await load.progress(50);
-      expect(load.answers.at(-1)!.status).toBe(200);
-      fill(small);
-      await has(load, 500, load.answers.length);
-      rmSync(join(small, 'ballast'));
-      truncateSync(file, 0);
-      await has(load, 200, load.answers.length);
-    }
-    await load.stop();
-    expect(new Set(load.answers.map(({ status }) => status))).toEqual(new Set([200, 500]));
-    for (const { status, body } of load.answers)
-      if (status === 500) expect(body).toEqual(UNAVAILABLE);
-    expect(await failures()).toBeGreaterThan(0);
-  });
-
   test('every success has its line, also of those around the moment when it got full', async () => {
     await start();
     writeFileSync(join(small, 'ballast'), Buffer.alloc(200 * 1024));
@@ -319,6 +274,7 @@ describe.skipIf(!canMount)('F12: a disk that gets full', () => {
     rmSync(join(small, 'ballast'));
     await has(load, 200, load.answers.length, 50);
     const answers = await load.stop();
+    for (const { status, body } of answers) if (status !== 200) expect(body).toEqual(UNAVAILABLE);
     await service.stop();
     const { lines, torn } = readAudit(file);
     const ids = new Set(lines.map((line) => line.request_id));
@@ -353,12 +309,6 @@ test('a node that is killed while it writes: no line is missing, and each run na
   const found = await verifyAudit(place, file);
   expect(found.code).toBe(1);
   expect(found.result.findings).toMatchObject([{ line: opening, problem: 'named' }]);
-  const [head] = result.heads.slice(-1);
-  expect((await verifyAudit(place, file, '--expect', head)).result.findings).toHaveLength(1);
-  writeFileSync(file, lines.slice(0, -10).join('\n'));
-  expect((await verifyAudit(place, file)).code).toBe(0);
-  const expected = await verifyAudit(place, file, '--expect', head);
-  expect(expected.result.findings).toMatchObject([{ problem: 'named' }]);
 });
 
 test('the head is in the log at the end, and lines after it cannot go unseen', async () => {
@@ -447,24 +397,33 @@ describe('rotation', () => {
   });
 });
 
-const FLOOD = fileURLToPath(new URL('../support/flood.mjs', import.meta.url));
 const CALLS = 40;
 
-/** A process that sends requests without an API key, as fast as they are taken. */
+/**
+ * Requests without an API key, as many as may wait on a connection. It ends after five answers, and
+ * the next one begins.
+ */
 function startFlood({ url }: Service, connections: number) {
   const { hostname, port } = new URL(url);
-  const child = spawn(process.execPath, [FLOOD, hostname, port, String(connections)], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  onTestFinished(() => void child.kill('SIGKILL'));
+  const request = 'POST /api/v1/detokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n';
+  const ahead = request.repeat(500);
   let answers = 0;
-  child.stdout.on('data', (text) => {
-    answers = Number(String(text).trim().split('\n').at(-1));
-  });
-  const stop = async () => {
-    child.kill('SIGKILL');
-    await once(child, 'close');
+  let isOver = false;
+  const flood = () => {
+    if (isOver) return;
+    const socket = connect(Number(port), hostname, () => socket.write(ahead));
+    socket.on('data', (bytes) => {
+      answers += bytes.toString('latin1').split('HTTP/1.1 401 ').length - 1;
+      if (isOver) socket.destroy();
+    });
+    socket.on('error', () => {});
+    socket.on('close', () => setImmediate(flood));
   };
+  for (let i = 0; i < connections; i++) flood();
+  const stop = () => {
+    isOver = true;
+  };
+  onTestFinished(stop);
   return { answers: () => answers, stop };
 }
 
@@ -483,7 +442,7 @@ test.each([
     for (let i = 0; i < CALLS; i++) answers.push(await call(service, 'detokenize', body.data));
     const restored = idsOf(answers, 200);
     const lost = await failures();
-    await flood.stop();
+    flood.stop();
     await service.stop();
     const { lines, torn } = readAudit(file);
     expect(torn).toEqual([]);
