@@ -19,7 +19,7 @@ interface EndedResponse {
 
 type Kept = ReturnType<typeof keptOf>;
 
-/** The last requests, in memory. A push keeps a few references; all else waits for a reader. */
+/** The last requests, in memory. */
 export class RecentRequests {
   readonly #all: Kept[] = [];
   /** Apart, because successes alone would soon push them out. */
@@ -36,10 +36,7 @@ export class RecentRequests {
 
   /** The newest first: the last requests, and the last ones that were refused or failed. */
   get newest() {
-    return {
-      all: this.#all.toReversed().map(withReason),
-      refused: this.#refused.toReversed().map(withReason),
-    };
+    return { all: this.#all.toReversed(), refused: this.#refused.toReversed() };
   }
 }
 
@@ -49,10 +46,9 @@ export class RecentRequests {
  */
 function keptOf(
   { id, route = 'none', request, caller }: Ended,
-  answer: EndedResponse,
+  { status, values = 0, passed, body, why }: EndedResponse,
   durationMs: number,
 ) {
-  const { status, values = 0, passed = null, body, why } = answer;
   return {
     atMs: Date.now(),
     request_id: id,
@@ -61,18 +57,9 @@ function keptOf(
     route,
     status,
     values,
-    passed,
+    passed: passed ?? null,
     duration_ms: durationMs,
-    body: status >= 400 ? body : undefined,
-    detail: why,
-  };
-}
-
-function withReason({ body, detail, ...request }: Kept) {
-  return {
-    ...request,
-    duration_ms: Math.round(request.duration_ms * 1000) / 1000,
-    why: body === undefined ? '' : reasonIn(String(body), detail),
+    why: status >= 400 && body !== undefined ? reasonIn(String(body), why) : '',
   };
 }
 

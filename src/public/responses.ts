@@ -109,7 +109,7 @@ function end(exchange: Exchange, answer: ResponseContent): void {
   const about = { correlation, caller, method, route, status, values, why };
   const rounded = Math.round(durationMs * 1000) / 1000;
   context.log.request({ request_id: id, duration_ms: rounded, ...about });
-  context.recent.push(exchange, answer, durationMs);
+  context.recent.push(exchange, answer, rounded);
   span?.end({ status, values, client_id: caller?.client.client_id });
   // An unread body of unknown length would be read for ever, so its connection closes. A bounded
   // body is thrown away, and its connection stays.
