@@ -138,15 +138,6 @@ describe('L16: the time of a check does not tell how near a guess is', () => {
     expect(isTold(differences), JSON.stringify(differences)).toBe(true);
   });
 
-  test('what differs by the places of strings alone is no leak', () => {
-    const byPlace = [0.006, 0.007, 0.008, 0.009, -0.002].map((effect) => ({
-      t: Math.sign(effect) * 11,
-      effect,
-    }));
-    expect(isTold(byPlace)).toBe(false);
-    expect(isTold(byPlace.map((one) => ({ t: 11, effect: Math.abs(one.effect) })))).toBe(true);
-  });
-
   test.each([
     [
       'the digest of an API key, right but for its end',
