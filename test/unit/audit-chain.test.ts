@@ -2,37 +2,30 @@ import { createHmac, hkdfSync } from 'node:crypto';
 import {
   appendFileSync,
   existsSync,
-  mkdtempSync,
   readFileSync,
   rmSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { AuditFile } from '../../src/audit/audit-file.ts';
 import { isPart, type Link, linkOf, linkText } from '../../src/audit/audit-link.ts';
 import { AuditLog, UnknownCallers } from '../../src/audit/audit-log.ts';
 import { type AuditFinding, verifyAudit } from '../../src/audit/audit-verify.ts';
 import { openIn } from '../support/audit.ts';
+import { folderOfEachTest } from '../support/folder.ts';
 import { testKey, testKeyring } from '../support/keys.ts';
 import { until } from '../support/service.ts';
 
 const keyring = testKeyring();
 const macOf = (last: string, line: Uint8Array) => keyring.auditMac(last, line);
-let folder: string;
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'standin-chain-'));
-});
+const nameOf = folderOfEachTest('chain');
 afterEach(() => {
   vi.restoreAllMocks();
-  expect(openIn(folder), 'left open').toEqual([]);
-  rmSync(folder, { recursive: true });
+  expect(openIn(nameOf('.')), 'left open').toEqual([]);
 });
 
-const nameOf = (name: string) => join(folder, name);
 const linesOf = (count: number, who = 'a') =>
   Array.from({ length: count }, (_, i) => `{"${who}":${i}}\n`);
 const write = async (file: AuditFile, lines: readonly string[]) =>
