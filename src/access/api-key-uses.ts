@@ -18,7 +18,7 @@ const WRITE_TIMEOUT_MS = 4_000;
 /** Shorter, because the process is about to end. */
 const LAST_WRITE_TIMEOUT_MS = 500;
 
-/** The counts of each client, since the start. */
+/** The counts of a client since the start. */
 interface Counts {
   requests: number;
   /** Strings of requests that a policy with fields served: replaced, or passed in clear. */
@@ -26,11 +26,12 @@ interface Counts {
   passed: number;
 }
 
-/** Requests with one API key. The authenticator increments it for each request that it accepts. */
-export interface ApiKeyUse extends Counts {
-  readonly countedAs: string;
-  /** The part of `requests` that the vault has recorded. */
-  written: number;
+/** The uses of one API key. The authenticator notes each request that it accepts. */
+export interface ApiKeyUse {
+  /** Of its client: API keys of one client share them. */
+  readonly counts: Counts;
+  /** Whether the vault has not recorded the last use. */
+  isUnwritten: boolean;
 }
 
 /**
@@ -40,8 +41,7 @@ export interface ApiKeyUse extends Counts {
 export class ApiKeyUses {
   readonly #store: ApiKeyStore;
   readonly #uses = new Map<string, ApiKeyUse>();
-  /** Of API keys that have ended, by `countedAs`. */
-  readonly #former = new Map<string, Counts>();
+  readonly #counts = new Map<string, Counts>();
   #writtenAtMs = -Infinity;
   #timer: NodeJS.Timeout | undefined;
 
@@ -64,55 +64,47 @@ export class ApiKeyUses {
   }
 
   /**
-   * The count of an API key, kept from its first use until the key ends.
+   * The uses of an API key, kept from the first one until the key ends.
    * @param rank of its client by age; the oldest has 0
    */
   of(apiKeyId: string, clientId: string, rank: number): ApiKeyUse {
     let use = this.#uses.get(apiKeyId);
     if (use === undefined) {
       const countedAs = isCounted(rank) ? clientId : OTHER_CLIENTS;
-      use = { countedAs, requests: 0, replaced: 0, passed: 0, written: 0 };
+      const counts = this.#counts.get(countedAs) ?? { requests: 0, replaced: 0, passed: 0 };
+      this.#counts.set(countedAs, counts);
+      use = { counts, isUnwritten: false };
       this.#uses.set(apiKeyId, use);
     }
     return use;
   }
 
-  /** Drops all other API keys whose uses are written. Their requests stay in the totals. */
+  /** Drops all other API keys whose uses are written. Their requests stay in the counts. */
   keepOnly(apiKeyIds: ReadonlySet<string>): void {
-    for (const [apiKeyId, use] of this.#uses) {
-      if (apiKeyIds.has(apiKeyId) || use.requests > use.written) continue;
-      this.#uses.delete(apiKeyId);
-      addUse(this.#former, use);
-    }
+    for (const [apiKeyId, { isUnwritten }] of this.#uses)
+      if (!apiKeyIds.has(apiKeyId) && !isUnwritten) this.#uses.delete(apiKeyId);
   }
 
-  /** The counts since the start, by client. */
+  /** The counts since the start, by client, without clients that sent no request. */
   counts(): ReadonlyMap<string, Readonly<Counts>> {
-    const sums = new Map([...this.#former].map(([client, counts]) => [client, { ...counts }]));
-    for (const use of this.#uses.values()) addUse(sums, use);
-    return sums;
+    return new Map([...this.#counts].filter(([, { requests }]) => requests > 0));
   }
 
   async #write(timeoutMs: number): Promise<void> {
-    const used = [...this.#uses].filter(([, { requests, written }]) => requests > written);
+    const used = [...this.#uses].filter(([, { isUnwritten }]) => isUnwritten);
     if (used.length === 0) return;
     this.#writtenAtMs = performance.now();
-    const counts = used.map(([, use]) => [use, use.requests] as const);
+    // Before the write: a use during it is one of the next.
+    for (const [, use] of used) use.isUnwritten = false;
     try {
       const apiKeyIds = used.map(([apiKeyId]) => apiKeyId);
       await this.#store.markUsed(apiKeyIds, performance.now() + timeoutMs);
-      for (const [use, requests] of counts) use.written = requests;
     } catch {
       // The database is away, or has an older schema. Requests do not depend on this write.
+      for (const [apiKeyId, use] of used) {
+        use.isUnwritten = true;
+        this.#uses.set(apiKeyId, use);
+      }
     }
   }
-}
-
-function addUse(sums: Map<string, Counts>, { countedAs, requests, replaced, passed }: ApiKeyUse) {
-  if (requests === 0) return;
-  const sum = sums.get(countedAs) ?? { requests: 0, replaced: 0, passed: 0 };
-  sum.requests += requests;
-  sum.replaced += replaced;
-  sum.passed += passed;
-  sums.set(countedAs, sum);
 }

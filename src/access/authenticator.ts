@@ -221,6 +221,7 @@ function live(entry: Caller | undefined): Caller {
 }
 
 function counted(entry: Caller): Caller {
-  entry.use.requests++;
+  entry.use.counts.requests++;
+  entry.use.isUnwritten = true;
   return entry;
 }

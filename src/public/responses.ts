@@ -49,8 +49,8 @@ export async function respond(exchange: Exchange, made: ResponseContent): Promis
     if (passed !== undefined) {
       // A Dictionary of RFC 9651.
       exchange.headers[STRINGS_HEADER] = `replaced=${values}, passed=${passed}`;
-      use.replaced += values;
-      use.passed += passed;
+      use.counts.replaced += values;
+      use.counts.passed += passed;
     }
   }
   end(exchange, answer);

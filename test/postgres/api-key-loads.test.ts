@@ -207,7 +207,7 @@ describe.skipIf(!kinds().includes('server'))('on a server', () => {
     await authenticator.start();
     expect(uses.counts().get(caller.client.client_id)?.requests).toBe(1);
     // Its count begins again, so the old one is gone.
-    expect(uses.of(issued.api_key_id, 'x', 0).requests).toBe(0);
+    expect(uses.of(issued.api_key_id, 'x', 0).counts.requests).toBe(0);
   });
 
   test('a slow read of the keyring that ends after a later one brings back neither older keys nor doubt', async () => {
