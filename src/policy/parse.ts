@@ -359,13 +359,8 @@ function pathProblem(tree: ReturnType<typeof newTree>, path: string): string | u
   if (LEADS_INTO_LIST.test(path))
     return 'begin the path with a name: paths lead into a record, also in a list of records';
   try {
-    const nodes = addPath(tree, path, 'fields');
-    if (nodes.at(-1)!.isOptional)
-      return 'leave out the ?: no field of a policy need be in a request';
-    const mixed = nodes.find(({ every, indexes }) => every !== undefined && indexes.size > 0);
-    if (mixed !== undefined)
-      return `fields names ${mixed.every!.path} and a single item there: name one of them`;
-    return undefined;
+    const { isOptional } = addPath(tree, path, 'fields');
+    return isOptional ? 'leave out the ?: no field of a policy need be in a request' : undefined;
   } catch (error) {
     if (error instanceof PathError) return error.message;
     throw error;

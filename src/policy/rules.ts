@@ -59,7 +59,7 @@ export class PolicyRules {
     if (policy?.fields === undefined) return;
     this.tree = newTree();
     for (const { path, kind } of policy.fields) {
-      const node = addPath(this.tree, path, 'fields').at(-1)!;
+      const node = addPath(this.tree, path, 'fields');
       this.#byPath.set(node.path, this.kind(kind));
     }
   }

@@ -113,9 +113,6 @@ export class Front extends StandIn {
   readonly bodies: string[] = [];
   /** When each request came, by performance.now(). */
   readonly timesMs: number[] = [];
-  /** The maximum of running requests. */
-  mostOpen = 0;
-  #running = 0;
   readonly #target: string;
   readonly #path: string;
 
@@ -133,8 +130,6 @@ export class Front extends StandIn {
 
   async #take(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     this.timesMs.push(performance.now());
-    this.mostOpen = Math.max(this.mostOpen, ++this.#running);
-    outgoing.once('close', () => this.#running--);
     const body = Buffer.concat(await incoming.toArray());
     this.bodies.push(body.toString());
     const trouble = this.troubles.shift();

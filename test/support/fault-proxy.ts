@@ -74,13 +74,8 @@ export class FaultProxy {
     for (const link of this.#links) link.resume();
   }
 
-  /** Sends RST on every connection. */
-  reset(): void {
-    for (const link of this.#links) link.reset();
-  }
-
   async stop(): Promise<void> {
-    this.reset();
+    for (const link of this.#links) link.reset();
     this.#server.close();
     await once(this.#server, 'close');
   }

@@ -131,7 +131,7 @@ function pathsOf(fields: Fields, isArray: boolean): PathNode {
     const tree = newTree();
     if (!isPolicy(fields)) for (const path of fields) addPath(tree, path, 'A field option');
     // No row need have any field of a policy.
-    else for (const path of fields.paths) addPath(tree, path, '--policy').at(-1)!.isOptional = true;
+    else for (const path of fields.paths) addPath(tree, path, '--policy').isOptional = true;
     return tree;
   } catch (error) {
     throw error instanceof PathError ? new BulkError(error.message) : error;

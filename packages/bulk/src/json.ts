@@ -148,7 +148,7 @@ export function withoutComma(bytes: Buffer): Buffer {
 
 /** Finds the strings at the paths. Recursion is as deep as the paths. */
 class Walk extends JsonWalk {
-  cells: Cell[] = [];
+  readonly cells: Cell[] = [];
   /** The paths in --fields that lead to anything, also to null or a blank string. */
   readonly paths: string[] = [];
   problem: Problem | undefined;
@@ -168,21 +168,8 @@ class Walk extends JsonWalk {
     return super.value(at, node);
   }
 
-  protected override inside(
-    name: string | number | undefined,
-    at: number,
-    node: PathNode | undefined,
-    { every }: PathNode,
-  ): number {
-    if (node === undefined) return valueEnd(this.text, at);
-    const end = this.value(at, node);
-    // A path of one item, beside that of every item.
-    if (typeof name === 'number' && every !== undefined && every !== node) {
-      this.value(at, every);
-      const byStart = new Map(this.cells.map((cell) => [cell.start, cell]));
-      this.cells = [...byStart.values()].sort((one, other) => one.start - other.start);
-    }
-    return end;
+  protected override inside(_: unknown, at: number, node: PathNode | undefined): number {
+    return node === undefined ? valueEnd(this.text, at) : this.value(at, node);
   }
 
   protected override wrong(at: number, { path, isValue }: PathNode, type: JsonType): number {

@@ -56,10 +56,10 @@ export function newTree(path = ''): PathNode {
 /**
  * Adds the one path that the text is. A refused path changes nothing.
  * @param named what has the paths, for messages
- * @returns the nodes of the path, from the root
+ * @returns the node of the value
  * @throws PathError
  */
-export function addPath(root: PathNode, text: string, named: string): readonly PathNode[] {
+export function addPath(root: PathNode, text: string, named: string): PathNode {
   const start = after(ROW, text, 0);
   const path = readPath(text, start);
   if (path.steps.length === 0 || path.end < text.length) throw wrong(text, path.end, named);
@@ -92,19 +92,23 @@ function addSteps(
   start: number,
   { steps, ends, isOptional }: ReadPath,
   named: string,
-): PathNode[] {
-  const nodes = [root];
+): PathNode {
   let node = root;
   for (const [i, step] of steps.entries()) {
     if (node.isValue) throw overlap(node.path, named);
-    node = stepInto(node, step, text.slice(start, ends[i]));
-    nodes.push(node);
+    const { every, indexes } = node;
+    const path = text.slice(start, ends[i]);
+    if (step === null ? indexes.size > 0 : typeof step === 'number' && every !== undefined) {
+      const items = every?.path ?? path;
+      throw new PathError(`${named} names ${items} and a single item there: name one of them`);
+    }
+    node = stepInto(node, step, path);
   }
   if (node.isValue) throw new PathError(`${named} names ${node.path} twice`);
   if (stepsFrom(node).length > 0) throw overlap(node.path, named);
   node.isValue = true;
   node.isOptional = isOptional;
-  return nodes;
+  return node;
 }
 
 function stepInto(node: PathNode, step: Steps[number], path: string): PathNode {

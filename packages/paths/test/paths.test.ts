@@ -42,6 +42,8 @@ test.each([
   ['a.b,a', 'names a and something inside it'],
   ['a[0],a', 'names a and something inside it'],
   ['a[*],a', 'names a and something inside it'],
+  ['a.b[*].c,a.b[0].d', 'names a.b[*] and a single item there'],
+  ['a[1],a[*]', 'names a[*] and a single item there'],
 ])('%j is refused', (fields, message) => {
   expect(() => parsePaths(fields)).toThrow(message);
 });
