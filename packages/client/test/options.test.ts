@@ -14,6 +14,9 @@ const make = (options: object) => () => new Standin({ url, apiKey, ...options } 
 const WRONG: Readonly<Record<string, readonly object[]>> = {
   'url: must be like': ['', undefined, '127.0.0.1:8080', 'ftp://127.0.0.1'].map((url) => ({ url })),
   'url: must not contain a user or password': [{ url: 'http://ann:hunter2@127.0.0.1' }],
+  'url: must be the base address; the client adds /api/v1 itself': [
+    ...['/api/v1', '/a/api/v1/tokenize', '/health/'].map((path) => ({ url: url + path })),
+  ],
   'apiKey: is missing': [{ apiKey: undefined }, { apiKey: '' }],
   'apiKey: must be stk_ and 34 letters and digits, or a JWT, without spaces or line ends': [
     'hunter2',

@@ -57,7 +57,10 @@ def check_url(text: str) -> str:
         raise ValueError("url: must be like http://127.0.0.1:8080 or https://standin.example.com")
     if "@" in parts.netloc:
         raise ValueError("url: must not contain a user or password; the API key goes in api_key")
-    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+    base = parts.path.rstrip("/")
+    if re.search(r"/(?:api/v1(?:/\w+)?|health)$", base):
+        raise ValueError("url: must be the base address; the client adds /api/v1 itself")
+    return f"{parts.scheme}://{parts.netloc}{base}"
 
 
 def _split(text: object) -> SplitResult | None:
