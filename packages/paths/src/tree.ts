@@ -112,13 +112,10 @@ function addSteps(
 }
 
 function stepInto(node: PathNode, step: Steps[number], path: string): PathNode {
-  if (step === null) {
-    node.every ??= newTree(path);
-    return node.every;
-  }
   const nodes: Map<unknown, PathNode> = typeof step === 'number' ? node.indexes : node.names;
-  const next = nodes.get(step) ?? newTree(path);
-  nodes.set(step, next);
+  const next = (step === null ? node.every : nodes.get(step)) ?? newTree(path);
+  if (step === null) node.every = next;
+  else nodes.set(step, next);
   return next;
 }
 
