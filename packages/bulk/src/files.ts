@@ -25,7 +25,7 @@ const REJECTS_HEADER = Buffer.from('line,field,reason\n');
 /** Before the first byte. */
 export const NOWHERE: Position = {
   ...{ input_bytes: 0, line: 1, rows: 0, values: 0, rejected: 0 },
-  ...{ found: [], replaced: [] },
+  ...{ fields: [], replaced: [] },
 };
 
 /** The files that a run writes: rows, rejects and the checkpoint. */
@@ -53,7 +53,8 @@ export class BulkFiles {
     { bytes: head, lineEnds, format }: Beginning,
     checkpoint: Checkpoint | undefined,
   ): Promise<BulkFiles> {
-    const start = { ...NOWHERE, input_bytes: head.length, line: 1 + lineEnds };
+    const fields = format.fields.map(({ path }) => [path, 0] as const);
+    const start = { ...NOWHERE, input_bytes: head.length, line: 1 + lineEnds, fields };
     const files = new BulkFiles(job, input, format, checkpoint?.position ?? start);
     const lengths = checkpoint?.lengths ?? {};
     const isNew = Object.keys(lengths).length === 0;
@@ -109,10 +110,6 @@ export class BulkFiles {
     if (performance.now() - this.#savedAtMs >= CHECKPOINT_INTERVAL_MS) await this.#save(false);
   }
 
-  get fields(): [field: string, rows: number][] {
-    return this.#format.fields.map(({ path }, i) => [path, this.position.found[i] ?? 0]);
-  }
-
   get #goodRows(): number {
     return this.position.rows - this.position.rejected;
   }
@@ -124,10 +121,11 @@ export class BulkFiles {
 
   /** The first field that no row had so far. Of a policy, one field is enough. */
   #missing(): string | undefined {
-    const { found } = this.position;
+    const found = new Map(this.position.fields);
     const { fields } = this.#job;
-    if (isPolicy(fields)) return found.some((rows) => rows > 0) ? undefined : fields.policy;
-    return this.#format.fields.find(({ isOptional }, i) => !isOptional && !found[i])?.path;
+    if (isPolicy(fields)) return [...found.values()].some(Boolean) ? undefined : fields.policy;
+    return this.#format.fields.find(({ path, isOptional }) => !isOptional && !found.get(path))
+      ?.path;
   }
 
   /** @throws NoFieldError, because rows without a field would be in the output as they were */
@@ -152,17 +150,17 @@ export class BulkFiles {
     const replaced = new Map(position.replaced);
     for (const { field } of rows.flatMap(({ cells, problem }) => (problem ? [] : cells)))
       replaced.set(field, (replaced.get(field) ?? 0) + 1);
-    const found = this.#format.fields.map(
-      ({ path }, i) =>
-        (position.found[i] ?? 0) + rows.filter(({ paths }) => paths.includes(path)).length,
-    );
+    const fields = position.fields.map(([path, found]) => {
+      const more = rows.filter(({ paths }) => paths.includes(path)).length;
+      return [path, found + more] as const;
+    });
     this.position = {
       input_bytes: position.input_bytes + last.end - rows[0]!.start,
       line: last.line + last.lineEnds,
       rows: position.rows + rows.filter((row) => !row.isBlank).length,
       values: position.values + values,
       rejected: position.rejected + badRows.length,
-      found,
+      fields,
       replaced: [...replaced],
     };
   }

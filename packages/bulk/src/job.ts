@@ -34,8 +34,8 @@ export interface Position {
   readonly rows: number;
   readonly values: number;
   readonly rejected: number;
-  /** How many rows have each field that rows may lack. */
-  readonly found: readonly number[];
+  /** Each field that rows may lack, and how many rows have it. */
+  readonly fields: readonly (readonly [field: string, rows: number])[];
   /** How many cells of each field are replaced. */
   readonly replaced: readonly (readonly [field: string, cells: number])[];
 }
@@ -196,7 +196,7 @@ async function refuseSameFiles(
 /** Opening a file later reports why there is no status. */
 const statOf = (path: string) => stat(path).catch(() => undefined);
 
-const VERSION = 3;
+const VERSION = 4;
 
 export function writeCheckpoint(path: string, checkpoint: Checkpoint): Promise<void> {
   return replaceFile(path, `${JSON.stringify({ version: VERSION, ...checkpoint })}\n`);

@@ -9,9 +9,7 @@ import { type Replaced, replaceCells } from './replace.ts';
 const BLOCKS_AT_ONCE = 4;
 
 /** How a run ended. */
-export interface RunEnd extends Omit<Position, 'found'> {
-  /** Each field that rows may lack, and how many rows have it. */
-  readonly fields: readonly (readonly [field: string, rows: number])[];
+export interface RunEnd extends Position {
   readonly is_complete: boolean;
   /** Whether --resume can continue an incomplete run. */
   readonly isResumable: boolean;
@@ -30,13 +28,12 @@ export async function runBulk(job: Job, stop: AbortSignal): Promise<RunEnd> {
     const checkpoint = await checkFiles(job, input);
     if (checkpoint?.is_complete) {
       await nameFiles(job);
-      return { ...checkpoint.position, fields: [], is_complete: true, isResumable: false };
+      return { ...checkpoint.position, is_complete: true, isResumable: false };
     }
     const hasRows = (checkpoint?.position.rows ?? 0) > 0;
     // Standard input may come only after the run was stopped.
     const beginning = await untilStopped(readBeginning(input, job, hasRows), stop);
-    if (beginning === undefined)
-      return { ...NOWHERE, fields: [], is_complete: false, isResumable: false };
+    if (beginning === undefined) return { ...NOWHERE, is_complete: false, isResumable: false };
     const files = await BulkFiles.open(job, input, beginning, checkpoint);
     try {
       if (checkpoint !== undefined) await input.seek(checkpoint.position.input_bytes);
@@ -82,13 +79,12 @@ async function replaceAll(
       job.onProgress(replaced.values, input.shareBefore(files.position.input_bytes));
     }
     await files.finish();
-    return { ...files.position, fields: files.fields, is_complete: true, isResumable: false };
+    return { ...files.position, is_complete: true, isResumable: false };
   } catch (error) {
     failed.abort(error);
     // Report the failure that ended the run, not a later failure that it causes.
     const canResume = await files.leave(error);
-    const { position, fields } = files;
-    const end = { ...position, fields, is_complete: false, isResumable: canResume };
+    const end = { ...files.position, is_complete: false, isResumable: canResume };
     return stop.aborted ? end : { ...end, error: error as Error };
   }
 }
