@@ -17,9 +17,11 @@ export function bulkRuns(start = async () => startService(await usualPlace())) {
     return ended;
   };
   afterAll(() => expect(stderr).not.toContain(service.api_key));
-  /** The service that the commands call. */
-  const env = () => ({ STANDIN_URL: service.url, STANDIN_API_KEY: service.api_key });
-  const place = () => ({ ...service.place, env: env() });
+  /** With the service that the commands call. */
+  const place = () => ({
+    ...service.place,
+    env: { STANDIN_URL: service.url, STANDIN_API_KEY: service.api_key },
+  });
   const at = commandsOf(place, note);
   const exists = (name: string) => existsSync(at.path(name));
   /** Starts a command in a process of its own. */
@@ -33,7 +35,7 @@ export function bulkRuns(start = async () => startService(await usualPlace())) {
       `${name} has ${bytes} bytes`,
     );
   return {
-    ...{ service, env, exists, end, untilLength, start: begin },
+    ...{ service, exists, end, untilLength, start: begin },
     ...{ run: at.run, ok: at.ok, failure: at.failure },
     ...{ path: at.path, read: at.read, write: at.write },
     get place() {
@@ -57,9 +59,8 @@ export function bulkRuns(start = async () => startService(await usualPlace())) {
       command: string,
       [name, bytes]: readonly [string, number],
       signal: NodeJS.Signals = 'SIGKILL',
-      more: Record<string, string> = {},
     ): Promise<Ended> {
-      const child = begin(command, more);
+      const child = begin(command);
       const ended = end(child);
       await untilLength(child, name, bytes);
       child.kill(signal);
