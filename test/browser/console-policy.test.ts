@@ -49,10 +49,9 @@ describe.skipIf(chromiumBin === undefined)('the playground and the policy in the
   const at = openConsole(async () => startWithOps(await usualPlace(), limits), {
     route: '#/playground',
     // Refusals are what the browser calls errors, too.
-    expected: /status of 4(00|01|03|04|29)/,
+    expected: /status of 4(00|01|03|04)/,
   });
   let support: NewClient;
-  let slow: NewClient;
   let tenant: NewClient;
 
   const field = (name: string) => at.page.getByLabel(name, { exact: true });
@@ -77,7 +76,6 @@ describe.skipIf(chromiumBin === undefined)('the playground and the policy in the
   beforeAll(async () => {
     const client = (...options: string[]) => createClient(at.service.place, '--name', ...options);
     support = await client('support', '--can', 'detokenize');
-    slow = await client('slow', '--rate-limit', '1');
     tenant = await client('Acme shop', '--space', 'acme');
   });
   beforeEach(() => field('API key').fill(at.service.api_key));
@@ -89,8 +87,7 @@ describe.skipIf(chromiumBin === undefined)('the playground and the policy in the
       await at.tab.shows('To apply one: standin policy apply FILE');
       await at.tab.go('clients');
       await at.tab.row('support').waitFor();
-      for (const head of ['Sees', 'In clear'])
-        expect(await at.page.getByRole('columnheader', { name: head }).count(), head).toBe(0);
+      expect(await at.page.getByRole('columnheader', { name: 'In clear' }).count()).toBe(0);
     });
 
     test('restores what it tokenized, whatever is in it, field by field', async () => {
@@ -111,13 +108,6 @@ describe.skipIf(chromiumBin === undefined)('the playground and the policy in the
       await isUsable();
     });
 
-    test('takes one plain value', async () => {
-      await tokenize('  ann@example.com\n');
-      const [[path, value, token] = []] = await fields();
-      expect([path, value]).toEqual(['value', 'ann@example.com']);
-      expect(token).toMatch(/^[a-z]+@[a-z]+\.[a-z]+_tok$/);
-    });
-
     test('never shows tokens of other values', async () => {
       await tokenize('{"name": "Ann"}');
       const before = await tokens();
@@ -132,6 +122,17 @@ describe.skipIf(chromiumBin === undefined)('the playground and the policy in the
       expect(await tokens()).toBe(before);
       await restore(/^Restored$/);
       await eventually(fields).toEqual([['name', '–', JSON.parse(before).name, 'Ann']]);
+      // An answer that comes after something else was typed is dropped.
+      await at.page.route('**/console/playground/tokenize', async (route) => {
+        await field('Original').fill('{"name": "Cleo"}');
+        await route.continue();
+      });
+      const isBusy = () => at.tab.button('Tokenize').getAttribute('aria-disabled');
+      const answered = at.page.waitForResponse('**/console/playground/tokenize');
+      await at.tab.button('Tokenize').click();
+      await answered;
+      await eventually(isBusy).toBe('false');
+      expect([await tokens(), await fields()]).toEqual([before, []]);
     });
 
     test('keeps its API key nowhere', async () => {
@@ -155,20 +156,15 @@ describe.skipIf(chromiumBin === undefined)('the playground and the policy in the
       [undefined, '{"a": {"b c": ["x", 7]}}', 'original', 'data.a["b c"][1]: must be'],
       [STRANGER, '{"a": "b"}', 'api-key', 'does not know this API key'],
       ['support', '{"a": "b"}', 'api-key', 'this client may not tokenize'],
-      ['slow', '{"a": "b"}', 'api-key', 'in '],
     ])(
       'says what is wrong beside the field that it is about: "%s", %s',
       async (key, text, about, words) => {
-        const keys: Record<string, string> = { support: support.api_key, slow: slow.api_key };
-        if (key !== undefined) await field('API key').fill(keys[key] ?? key);
+        if (key !== undefined)
+          await field('API key').fill(key === 'support' ? support.api_key : key);
         await field('Original').fill(text);
-        const again = async () => {
-          await at.tab.button('Tokenize').click();
-          return error(about)();
-        };
-        await eventually(again).toContain(words);
+        await at.tab.button('Tokenize').click();
+        await eventually(error(about)).toContain(words);
         await eventually(() => at.page.evaluate('document.activeElement.id')).toBe(about);
-        if (key === 'slow') await eventually(again).toMatch(/limit .* Try again in \d+ s/);
       },
     );
   });
@@ -201,10 +197,9 @@ describe.skipIf(chromiumBin === undefined)('the playground and the policy in the
       const { page, tab } = at;
       await tab.go('clients');
       const text = (name: string) => () => tab.row(name).textContent();
-      await eventually(text('support')).toMatch(/full text.*masked email, card.*none iban/);
       // Of its own limit, and of the sum of two.
-      expect(await text('support')()).toMatch(/of 500$/);
-      expect(await text('Acme shop')()).toMatch(/acmetokenize, detokenizeeverything.*of 1,500$/);
+      await eventually(text('support')).toMatch(/of 500$/);
+      expect(await text('Acme shop')()).toMatch(/acmetokenize, detokenize.*of 1,500$/);
       await isUsable();
       await page.getByLabel('Filter').fill('acme');
       expect(await page.locator('.client-name a').allTextContents()).toEqual(['Acme shop']);
@@ -239,7 +234,7 @@ describe.skipIf(chromiumBin === undefined)('the playground and the policy in the
       await tab.go(`client/${at.service.client_id}`);
       await tab.shows('replaced, 2 passed in clear since the start');
       await tab.go('clients');
-      await eventually(() => tab.row('first').locator('td').nth(3).textContent()).toBe('2');
+      await eventually(() => tab.row('first').locator('td').nth(2).textContent()).toBe('2');
       await isUsable();
     });
 
@@ -343,7 +338,6 @@ describe.skipIf(chromiumBin === undefined)('the playground and the policy in the
     test.each([
       ['', 'a', 'Type an API key first.'],
       [undefined, '', 'Type or paste a text'],
-      [STRANGER, 'a', 'does not know this API key'],
       ['support', 'a', 'this client may not tokenize'],
     ])('says why a text was not read: "%s", "%s"', async (key, text, words) => {
       const apiKey = key === 'support' ? support.api_key : key;

@@ -122,7 +122,7 @@ describe('the state', () => {
       ...{ client_id: own.client_id, name: 'limited', isDisabled: false, liveApiKeys: 1 },
       ...{ can_tokenize: true, can_detokenize: false, token_mode: 'deterministic' },
       ...{ last_used_at: null, requestsPerS: 0, limitPerS: 7 },
-      ...{ can_lookup: false, space: '', sees: null, strings: null, time_to_live_s: null },
+      ...{ can_lookup: false, space: '', strings: null, time_to_live_s: null },
       ...{ rate_limit: 7, detokenize_limit: null, lookup_limit: null, unknown_token_limit: null },
     });
     expect(await byId(free.client_id)).toMatchObject({ limitPerS: null, token_mode: 'random' });

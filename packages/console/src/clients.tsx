@@ -4,8 +4,8 @@ import { useLatest } from './answer.ts';
 import { feed } from './feed.ts';
 import { ago, clientAddress, date, limitShown, plural, rightsOf, si, whole } from './format.ts';
 import { arrange, clicked, isSortable, type Order } from './lists.ts';
-import { Badge, Bar, type Column, Filter, Id, RightMark, Share, Table } from './parts.tsx';
-import type { ClientState, ClientsState, Right } from './protocol.ts';
+import { Badge, Bar, type Column, Filter, Id, Share, Table } from './parts.tsx';
+import type { ClientState, ClientsState } from './protocol.ts';
 
 /** The clients, with their last use and their rate. */
 export function Clients() {
@@ -50,7 +50,6 @@ function columnsOf(all: readonly ClientState[]): (Column<ClientState> | false)[]
     ['Client', (one) => <ClientName {...one} />],
     hasSpaces && ['Space', ({ space }) => space || '–'],
     ['Allowed to', rightsOf],
-    hasPolicy && ['Sees', (one) => <Seen {...one} />],
     hasPolicy && ['In clear', ({ strings }) => (strings === null ? '–' : whole(strings.passed))],
     ['Tokens', ({ token_mode: mode }) => mode],
     ['API keys', ({ liveApiKeys }) => liveApiKeys],
@@ -69,24 +68,6 @@ function ClientName({ client_id: id, name, isDisabled }: ClientState) {
       <Id id={id} of={`the client_id of ${name}`} />
     </>
   );
-}
-
-const EVERYTHING: Record<Right, string> = {
-  full: 'everything',
-  masked: 'everything masked',
-  none: 'nothing',
-};
-
-/** What a client sees of the kinds, each right on a line of its own. */
-function Seen({ sees }: ClientState) {
-  if (sees === null) return '–';
-  if (sees.length === 1) return EVERYTHING[sees[0]!.right];
-  return sees.map(({ right, kinds, others }) => (
-    <div key={right}>
-      <RightMark right={right} />
-      {` ${kinds.join(', ')}${others === 0 ? '' : ` and ${others} more`}`}
-    </div>
-  ));
 }
 
 function LastUse({ last_used_at: usedAt }: ClientState) {

@@ -175,15 +175,6 @@ export interface FieldState {
 /** What a client sees of the values of a kind. */
 export type Right = 'full' | 'masked' | 'none';
 
-/** Some kinds to which a client has the same right. */
-export interface SeenKinds {
-  readonly right: Right;
-  /** At most 6 names. */
-  readonly kinds: readonly string[];
-  /** How many kinds are not in `kinds`. */
-  readonly others: number;
-}
-
 /** A request that this node answered. */
 export interface RecentRequest {
   /** Unix time. */
@@ -270,8 +261,6 @@ export interface ClientState extends ClientFacts {
   readonly requestsPerS: number | null;
   /** The sum of the limits of what it may do; null: no limit. */
   readonly limitPerS: number | null;
-  /** By right; null: there is no policy, or the client may not detokenize. */
-  readonly sees: readonly SeenKinds[] | null;
 }
 
 /** A client with what only its own page shows. Times are ISO 8601, made by JSON. */

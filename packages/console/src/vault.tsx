@@ -20,14 +20,19 @@ import type { KeysState, KeyVersionState, VaultState } from './protocol.ts';
 
 /** The size of the vault, and the key versions of its records. */
 export function Vault() {
-  const { state } = feed;
+  const { keys, vault } = feed.state ?? {};
   return (
     <>
       <Bar title="Vault & keys" />
-      <Tiles tiles={tilesOf(state?.vault)} />
+      <Tiles
+        tiles={[
+          recordsTile(vault),
+          tile(vault, 'Size', bytes(vault?.bytes ?? null), 'table and indexes'),
+        ]}
+      />
       <div class="halves">
-        <Growth vault={state?.vault} />
-        <Keys keys={state?.keys} vault={state?.vault} />
+        <Growth vault={vault} />
+        <Keys keys={keys} vault={vault} />
       </div>
       <PolicyCard />
     </>
@@ -36,19 +41,6 @@ export function Vault() {
 
 /** null: not known; undefined: nothing came yet. */
 type Known = VaultState | null | undefined;
-
-function tilesOf(vault: Known): Tile[] {
-  const { growth = [], bytes: size = null } = vault ?? {};
-  const [first, last] = [growth[0], growth.at(-1)];
-  const more = first && last ? last.records - first.records : 0;
-  const spanMs = first && last ? last.atMs - first.atMs : 0;
-  const change = `${more < 0 ? '−' : '+'}${si(Math.abs(more))}`;
-  return [
-    recordsTile(vault),
-    tile(vault, 'Size', bytes(size), 'table and indexes'),
-    tile(vault, 'Since the start', change, `records in ${duration(spanMs)}`),
-  ];
-}
 
 function tile(vault: Known, label: string, value: string, note: string): Tile {
   if (vault === undefined) return [label];

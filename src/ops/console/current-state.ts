@@ -8,7 +8,6 @@ import type {
   PolicyDetail,
   PolicyState,
   SeenKind,
-  SeenKinds,
 } from '#console';
 import { isCounted } from '../../access/api-key-uses.ts';
 import { clientOf } from '../../access/clients.ts';
@@ -35,9 +34,6 @@ import type { Sampler } from './sampler.ts';
 const FRESH_FOR_MS = 1_000;
 const TIMEOUT_MS = 3_000;
 const MAX_SHOWN_CLIENTS = 200;
-/** Names of kinds in a list of clients, for each right. */
-const MAX_NAMED = 6;
-const RIGHTS = ['full', 'masked', 'none'] as const;
 
 interface CurrentStateOptions {
   /** The parts of the state that need no database. */
@@ -205,7 +201,6 @@ export class CurrentState {
         last_used_at: lastUsedAt?.toISOString() ?? null,
         requestsPerS,
         limitPerS: limitOf(client, limits),
-        sees: this.#policy.seenInShort(client),
       };
     });
     states.sort(byLastUse);
@@ -272,19 +267,6 @@ export class PolicyInForce {
       const mask = 'mask' in example ? example.mask : null;
       const shown = { full: example.value, masked: mask, none: null };
       return { kind: name, right, example: shown[right] };
-    });
-  }
-
-  /** In short, for a list of clients. */
-  seenInShort(client: Client): readonly SeenKinds[] | null {
-    const seen = this.seenBy(client);
-    if (seen === null) return null;
-    return RIGHTS.flatMap((right) => {
-      const kinds = seen.filter((one) => one.right === right).map(({ kind }) => kind);
-      const named = kinds.slice(0, MAX_NAMED);
-      return kinds.length === 0
-        ? []
-        : [{ right, kinds: named, others: kinds.length - named.length }];
     });
   }
 }

@@ -26,14 +26,9 @@ async function main() {
     client_id: tokens.client_id,
     values: values.data,
     status: values.status,
-    refused: { error: refused.error.error, message: refused.error.message },
-    unauthorized: { error: stranger.error.error },
-    health: {
-      status: health.status,
-      timestamp: health.timestamp,
-      postgres: health.postgres,
-      version: health.version,
-    },
+    refused: refused.error,
+    unauthorized: stranger.error,
+    health,
     live: (await keyless.GET('/health/live')).data!.status,
   };
   console.log(JSON.stringify(answers));
