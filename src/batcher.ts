@@ -100,8 +100,9 @@ export class Batcher<Item, Result> {
    * time of a call is up, the batch is tried again without that call.
    */
   async #answer(entries: readonly Entry<Item, Result>[]): Promise<void> {
-    const items =
-      entries.length === 1 ? entries[0]!.items : entries.flatMap((entry) => entry.items);
+    const items: Item[] = [];
+    // flatMap costs several times as much.
+    for (const entry of entries) for (const item of entry.items) items.push(item);
     this.#options.onBatch(items.length);
     try {
       const deadlineMs = statementDeadline(earliest(entries));

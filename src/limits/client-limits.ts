@@ -171,8 +171,14 @@ export class ClientLimits {
   }
 }
 
+const PERMISSIONS = {
+  tokenize: 'can_tokenize',
+  detokenize: 'can_detokenize',
+  lookup: 'can_lookup',
+} as const satisfies Record<ClientOperation, keyof Client>;
+
 export function isAllowed(client: Client, operation: ClientOperation): boolean {
-  return client[`can_${operation}`];
+  return client[PERMISSIONS[operation]];
 }
 
 /** The limits of a client; undefined: none. */

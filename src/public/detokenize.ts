@@ -48,7 +48,8 @@ export function detokenizer(
   hasGaps: (exchange: Exchange) => boolean = isLenient,
 ) {
   return async (exchange: Exchange): Promise<ResponseContent> => {
-    await admit(exchange, 'detokenize');
+    const admitted = admit(exchange, 'detokenize');
+    if (admitted instanceof Promise) await admitted;
     const sent = await readBody(exchange);
     const again = () => read(exchange, sent);
     return restored(exchange, { read: again, bytes: sent.length, hasGaps });
@@ -76,11 +77,13 @@ export async function restored(exchange: Exchange, of: Restoring): Promise<Respo
     of.isBare || unapplied === undefined ? [] : await listOf(exchange, request, unapplied);
   const bytes = reserve(exchange, values, of.bytes, list);
   const [before, after] = of.isBare ? ['', ''] : [BEFORE_DATA, exchange.afterData()];
-  const body = bodyOf(exchange, request, { before, values, list, after }, bytes);
+  const parts = { before, values, list, after };
+  const { body, bytes: size } = bodyOf(exchange, request, parts, bytes);
   exchange.shown = { viewer: request.viewer, kinds, hidden };
   const replaced = values.length - (unapplied?.length ?? 0);
   const again = () => restored(exchange, of);
-  return { status: 200, ...body, values: replaced, passed: request.passed, kinds, again };
+  const { passed } = request;
+  return { status: 200, body, bytes: size, values: replaced, passed, kinds, again };
 }
 
 /**

@@ -197,7 +197,7 @@ export interface ResponseContent {
   /** Of a 401, whose body may not say it: what is wrong with the credential. */
   readonly why?: string | undefined;
   /** Content-Length of a large answer. */
-  readonly bytes?: number;
+  readonly bytes?: number | undefined;
   /** Number of values in the answer. */
   readonly values?: number;
   /** Strings that stayed in clear; undefined: not under a policy with fields. */

@@ -106,9 +106,9 @@ function end(exchange: Exchange, answer: ResponseContent): void {
   const durationMs = performance.now() - exchange.startedAtMs;
   context.metrics.request(route, status, durationMs);
   const method = request.method!;
-  const about = { correlation, caller, method, route, status, values, why };
   const rounded = Math.round(durationMs * 1000) / 1000;
-  context.log.request({ request_id: id, duration_ms: rounded, ...about });
+  const about = { request_id: id, correlation, caller, method, route, status, values, why };
+  context.log.request(about, rounded);
   context.recent.push(exchange, answer, rounded);
   span?.end({ status, values, client_id: caller?.client.client_id });
   // An unread body of unknown length would be read for ever, so its connection closes. A bounded

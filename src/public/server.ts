@@ -87,7 +87,8 @@ function tokenizer(
   operation: Exclude<ClientOperation, 'detokenize'> = 'tokenize',
 ) {
   return async (exchange: Exchange): Promise<ResponseContent> => {
-    const { client } = await admit(exchange, operation);
+    const admitted = admit(exchange, operation);
+    const { client } = admitted instanceof Promise ? await admitted : admitted;
     const request = await read(exchange, await readBody(exchange));
     if (operation === 'lookup') checkLookup(request, client.token_mode === 'random');
     const accepted = valuesOf(exchange, request);

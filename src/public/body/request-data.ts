@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { pathText } from '#paths';
+import { afterwards } from '../../limits/buckets.ts';
 import type { KindCounts } from '../../observe/metrics.ts';
 import { type Kind, type PathNode, type PolicyRules, Viewer } from '../../policy/rules.ts';
 import { requestDeadline, type Texts } from '../../tokens/threads/vault-client.ts';
@@ -83,7 +84,8 @@ export type Reader<T extends RequestValues> = (exchange: Exchange, body: Buffer)
  * policy cannot be read
  */
 export async function dataOf(exchange: Exchange, body: Buffer): Promise<RequestData> {
-  const viewer = await viewerOf(exchange);
+  const found = viewerOf(exchange);
+  const viewer = found instanceof Promise ? await found : found;
   const { rules } = viewer;
   const { valuesLimit } = exchange.context;
   const isLarge = body.length > MAX_TURN_BYTES;
@@ -134,13 +136,14 @@ const KEPT_ORDER = { maxPlaces: Infinity, keepsBlank: true };
  * @throws CallerError as judgeCaller, or precondition_failed; InternalError when rights cannot be
  * read
  */
-export async function viewerOf(exchange: Exchange): Promise<Viewer> {
+export function viewerOf(exchange: Exchange): Viewer | Promise<Viewer> {
   const judged = judgedRules(exchange);
   // The wait is part of the time that the request has.
   if (judged instanceof Promise) exchange.deadlineMs = requestDeadline();
-  const rules = judged instanceof Promise ? await judged : judged;
-  checkPrecondition(exchange, rules);
-  return Viewer.of(rules, exchange.caller!.client);
+  return afterwards(judged, (rules) => {
+    checkPrecondition(exchange, rules);
+    return Viewer.of(rules, exchange.caller!.client);
+  });
 }
 
 /**

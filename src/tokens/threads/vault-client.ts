@@ -251,7 +251,7 @@ export class VaultClient {
   }
 
   /** @param weigh the most bytes that the value of a text can have */
-  async #ask<Result extends Results[number]>(
+  #ask<Result extends Results[number]>(
     operation: Question['operation'],
     { texts, kinds }: Texts<string>,
     viewer: Viewer,
@@ -261,15 +261,17 @@ export class VaultClient {
   ): Promise<readonly Result[]> {
     const view = viewOf(viewer, kinds, operation);
     const question = { operation, texts, terms, view };
-    if (this.#isFull(texts.length)) throw new CallerError('overloaded', '', 1);
+    // Not async: a promise that resolves to a promise costs two more turns of the queue.
+    if (this.#isFull(texts.length)) return Promise.reject(new CallerError('overloaded', '', 1));
     if (areDistinct(texts))
       return this.#askDistinct(question, weigh, deadlineMs) as Promise<Result[]>;
     const keys = view === null ? texts : texts.map((text, i) => view.marks[i] + text);
     const indexes = new Map(keys.map((key, i) => [key, i]));
     const asked = withTexts(question, [...indexes.values()]);
-    const results = await this.#askDistinct(asked, weigh, deadlineMs);
-    const byKey = new Map([...indexes.keys()].map((key, i) => [key, results[i]]));
-    return keys.map((key) => byKey.get(key) as Result);
+    return this.#askDistinct(asked, weigh, deadlineMs).then((results) => {
+      const byKey = new Map([...indexes.keys()].map((key, i) => [key, results[i]]));
+      return keys.map((key) => byKey.get(key) as Result);
+    });
   }
 
   async #askDistinct(
