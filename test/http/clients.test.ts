@@ -9,9 +9,7 @@ import {
   until,
 } from '../support/service.ts';
 
-const service = served(async () =>
-  startService(await leastPrivilegePlace(), { RATE_LIMIT: '1000' }),
-);
+const service = served(async () => startService(await leastPrivilegePlace()));
 
 /** Runs a command beside the service. */
 const command = (...args: string[]) => runJson(service.place, ...args);
@@ -38,26 +36,4 @@ test('an API key ends when its time is over', async () => {
   expect(await status(issued.api_key)).toBe(200);
   await refused(issued.api_key);
   expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(soon));
-});
-
-test('all API keys of a disabled client are refused, and accepted when it is enabled', async () => {
-  const { client_id: id, api_key: apiKey } = await createClient(service.place);
-  expect(await status(apiKey)).toBe(200);
-  await command('client', 'disable', id);
-  await refused(apiKey);
-  await command('client', 'update', id, '--enable');
-  expect(await status(apiKey)).toBe(200);
-});
-
-test('a client has a limit of its own, 0 is none, and others are not touched', async () => {
-  const slow = await createClient(service.place, '--rate-limit', '0.001');
-  expect(await status(slow.api_key)).toBe(200);
-  const limited = await call(service, 'tokenize', { a: 'b' }, slow.api_key);
-  const { retry_after: retryAfter } = limited.body;
-  expect([limited.status, limited.body.error, retryAfter > 900]).toEqual([429, 'user_limit', true]);
-  expect(limited.headers.get('retry-after')).toBe(String(retryAfter));
-  expect(await status(service.api_key)).toBe(200);
-  await command('client', 'update', slow.client_id, '--rate-limit', '0');
-  await until(async () => (await status(slow.api_key)) === 200, 'the new limit');
-  for (let i = 0; i < 20; i++) expect(await status(slow.api_key)).toBe(200);
 });

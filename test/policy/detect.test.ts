@@ -1,9 +1,11 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { ServerResponse } from 'node:http';
+import { json } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { send } from '../support/http.ts';
 import { governed } from '../support/policy.ts';
 import { logLine } from '../support/served.ts';
 import { newPlace, scrape } from '../support/service.ts';
+import { StandIn } from '../support/stand-in.ts';
 
 const POLICY = `
 version: 1
@@ -108,32 +110,22 @@ const presidio = {
   requests: [] as { text: string; language: string; entities: string[] }[],
   respond: undefined as ((response: ServerResponse) => unknown) | undefined,
 };
-const analyzer = createServer(async (request: IncomingMessage, response) => {
-  const chunks = await request.toArray();
-  const asked = JSON.parse(Buffer.concat(chunks).toString());
+const SCORES = { Maria: 0.85, Bo: 0.5, Cy: 0.4 };
+const analyzer = new StandIn(async (request, response) => {
   if (request.url !== '/base/analyze' || request.method !== 'POST') return response.destroy();
+  const asked: any = await json(request);
   presidio.requests.push(asked);
   if (presidio.respond) return presidio.respond(response);
-  const points = [...asked.text];
-  const all = ['Maria', 'Bo', 'Cy'].flatMap((name, i) => {
-    const start = points.findIndex((_, at) => points.slice(at, at + name.length).join('') === name);
-    const score = [0.85, 0.5, 0.4][i];
-    return start === -1
-      ? []
-      : [
-          {
-            start,
-            end: start + name.length,
-            score,
-            entity_type: 'PERSON',
-            analysis_explanation: null,
-          },
-        ];
+  const entities = Object.entries(SCORES).flatMap(([name, score]) => {
+    const [before, after] = asked.text.split(name);
+    const start = [...before].length;
+    const entity = { start, end: start + name.length, score, entity_type: 'PERSON' };
+    return after === undefined ? [] : [{ ...entity, analysis_explanation: null }];
   });
-  response.setHeader('content-type', 'application/json').end(JSON.stringify(all));
+  return response.setHeader('content-type', 'application/json').end(JSON.stringify(entities));
 });
-beforeAll(() => new Promise<void>((resolve) => analyzer.listen(0, '127.0.0.1', resolve)));
-afterAll(() => analyzer.close());
+beforeAll(() => analyzer.open());
+afterAll(() => analyzer.stop());
 const NAMES = `
 version: 1
 kinds: { mail: { shape: word }, person: { shape: word, length: 11 } }
@@ -144,7 +136,7 @@ const named = governed(
   NAMES,
   {},
   () => ({
-    PRESIDIO_URL: `http://127.0.0.1:${(analyzer.address() as AddressInfo).port}/base/`,
+    PRESIDIO_URL: `${analyzer.url}/base/`,
     PRESIDIO_LANGUAGE: 'de',
     GUARDRAIL: 'true',
   }),
@@ -172,14 +164,8 @@ test('Presidio has eight texts of a request at a time', async () => {
   };
   const texts = Array.from({ length: 40 }, (_, i) => `Hello ${i}`);
   const body = { input_type: 'request', texts };
-  const { status } = await fetch(`${named.service.url}/beta/litellm_basic_guardrail_api`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${named.service.api_key}`,
-      'content-type': 'application/json',
-    },
-    body: JSON.stringify(body),
-  });
+  const guardrail = '/beta/litellm_basic_guardrail_api';
+  const { status } = await send(named.service, guardrail, JSON.stringify(body));
   presidio.respond = undefined;
   expect([status, most]).toEqual([200, 8]);
 });

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { MemoryCalls } from '../../src/public/guardrail/calls.ts';
 import { governed } from '../support/policy.ts';
 import { RedisServer, redisServer } from '../support/redis.ts';
@@ -275,31 +275,24 @@ test('an answer of an unknown call is said once a second', async () => {
   await until(async () => logged(at.service, 'whose calls are unknown').length > 0, 'a line');
 });
 
+/** Another node, until the test ends. */
+async function startNode(env: Record<string, string>): Promise<At> {
+  const service = await startService(at.service.place, env);
+  onTestFinished(() => service.stop());
+  return service;
+}
+
 test('without the setting, there is no such path', async () => {
-  const service = await startService(at.service.place);
-  try {
-    expect((await asked(['x'], {}, as('app'), service)).status).toBe(404);
-  } finally {
-    await service.stop();
-  }
+  expect((await asked(['x'], {}, as('app'), await startNode({}))).status).toBe(404);
 });
 
 test('GUARDRAIL_IMAGES=pass lets images through, as they are', async () => {
-  const env = { GUARDRAIL: 'true', GUARDRAIL_IMAGES: 'pass' };
-  const service = await startService(at.service.place, env);
-  try {
-    const image = { type: 'image_url', image_url: { url: `https://example.com/?${MAIL}` } };
-    const { body } = await asked(
-      ['Hi'],
-      { images: ['x'], ...messages(`["${MAIL}"]`, [image]) },
-      as('app'),
-      service,
-    );
-    expect(body.structured_messages[0].content).toEqual([image]);
-    expect(body.structured_messages[1].tool_calls[0].function.arguments).toMatch(TOKEN);
-  } finally {
-    await service.stop();
-  }
+  const node = await startNode({ GUARDRAIL: 'true', GUARDRAIL_IMAGES: 'pass' });
+  const image = { type: 'image_url', image_url: { url: `https://example.com/?${MAIL}` } };
+  const more = { images: ['x'], ...messages(`["${MAIL}"]`, [image]) };
+  const { structured_messages: rows } = (await asked(['Hi'], more, as('app'), node)).body;
+  expect(rows[0].content).toEqual([image]);
+  expect(rows[1].tool_calls[0].function.arguments).toMatch(TOKEN);
 });
 
 test('the memory of a node keeps as many calls as it may, for an hour', () => {
@@ -317,28 +310,19 @@ test.skipIf(redisServer === undefined)(
   'nodes share calls in Redis, and refuse without it',
   async () => {
     const redis = await RedisServer.start();
+    onTestFinished(() => redis.stop());
     const env = { GUARDRAIL: 'true', REDIS_URL: redis.url };
-    const [one, two] = await Promise.all([
-      startService(at.service.place, env),
-      startService(at.service.place, env),
-    ]);
-    try {
-      const call = { litellm_call_id: newCall() };
-      const { texts } = (await asked([MAIL], call, as('app'), one)).body;
-      expect((await answered(texts, call, as('app'), two)).body.texts).toEqual([MAIL]);
-      expect(await redis.command('KEYS *')).not.toContain(call.litellm_call_id);
-      redis.freeze();
-      expect((await asked([MAIL], call, as('app'), one)).status).toBe(503);
-      expect((await answered(texts, call, as('app'), two)).status).toBe(503);
-      redis.thaw();
-      await until(
-        async () => (await answered(texts, call, as('app'), two)).status === 200,
-        'Redis',
-      );
-    } finally {
-      await Promise.all([one.stop(), two.stop()]);
-      await redis.stop();
-    }
+    const [one, two] = await Promise.all([startNode(env), startNode(env)]);
+    const call = { litellm_call_id: newCall() };
+    const ask = () => asked([MAIL], call, as('app'), one);
+    const { texts } = (await ask()).body;
+    const answer = () => answered(texts, call, as('app'), two);
+    expect((await answer()).body.texts).toEqual([MAIL]);
+    expect(await redis.command('KEYS *')).not.toContain(call.litellm_call_id);
+    redis.freeze();
+    expect([(await ask()).status, (await answer()).status]).toEqual([503, 503]);
+    redis.thaw();
+    await until(async () => (await answer()).status === 200, 'Redis');
   },
 );
 

@@ -28,7 +28,7 @@ interface Event {
   /** Anthropic and the responses of OpenAI name their events. */
   readonly name?: string;
   /** Text of the model in this event. */
-  readonly piece?: string;
+  readonly piece?: string | undefined;
 }
 
 /**
@@ -186,22 +186,20 @@ function toolCalls(calls: Said['calls']) {
 }
 
 function chatDeltas({ text: said = '', calls = [] }: Said, length: number): [object, string][] {
+  const delta = (index: number, called: object) => ({ tool_calls: [{ index, ...called }] });
   return [
     ...piecesOf(said, length).map((piece): [object, string] => [{ content: piece }, piece]),
-    ...calls.flatMap(({ name, arguments: whole }, index): [object, string][] => [
-      [
-        {
-          tool_calls: [
-            { index, id: `call_${index}`, type: 'function', function: { name, arguments: '' } },
-          ],
-        },
-        '',
-      ],
-      ...piecesOf(whole, length).map((piece): [object, string] => [
-        { tool_calls: [{ index, function: { arguments: piece } }] },
-        piece,
-      ]),
-    ]),
+    ...calls.flatMap(({ name, arguments: whole }, i): [object, string][] => {
+      const begins = { id: `call_${i}`, type: 'function', function: { name, arguments: '' } };
+      const pieces = piecesOf(whole, length);
+      return [
+        [delta(i, begins), ''],
+        ...pieces.map((piece): [object, string] => [
+          delta(i, { function: { arguments: piece } }),
+          piece,
+        ]),
+      ];
+    }),
   ];
 }
 
@@ -218,6 +216,11 @@ function itemsOf([{ text: said, calls = [] } = {}]: readonly Said[]): any[] {
   ];
 }
 
+/** An event that has the name of its type. */
+const named = (data: { type: string } & Record<string, unknown>, piece?: string): Event => ({
+  ...{ name: data.type, data, piece },
+});
+
 const responses: Form = {
   whole: (said, { model, instructions = null, tools = [] }) => ({
     ...{ id: 'resp_1', object: 'response', created_at: 1_700_000_000, status: 'completed', model },
@@ -227,11 +230,8 @@ const responses: Form = {
   }),
   *events(said, body, pieceLength) {
     let number = 0;
-    const event = (type: string, facts: object, piece?: string) => ({
-      name: type,
-      data: { type, sequence_number: number++, ...facts },
-      ...(piece !== undefined && { piece }),
-    });
+    const event = (type: string, facts: object, piece?: string) =>
+      named({ type, sequence_number: number++, ...facts }, piece);
     const begun = { ...responses.whole([], body), status: 'in_progress' };
     yield event('response.created', { response: begun });
     yield event('response.in_progress', { response: begun });
@@ -280,32 +280,27 @@ const messages: Form = {
     ...{ stop_sequence: null, usage: { input_tokens: 3, output_tokens: 4 } },
   }),
   *events(said, body, pieceLength) {
-    const event = (data: { type: string } & Record<string, unknown>, piece?: string) => ({
-      name: data.type,
-      data,
-      ...(piece !== undefined && { piece }),
-    });
     const message = { ...messages.whole([], body), stop_reason: null };
-    yield event({ type: 'message_start', message });
+    yield named({ type: 'message_start', message });
     const begun = blocksOf(said);
     for (const [index, block] of begun.entries()) {
       const isText = block.type === 'text';
       const empty = isText ? { text: '' } : { input: {} };
-      yield event({ type: 'content_block_start', index, content_block: { ...block, ...empty } });
-      yield event({ type: 'ping' });
+      yield named({ type: 'content_block_start', index, content_block: { ...block, ...empty } });
+      yield named({ type: 'ping' });
       const whole = isText ? block.text : said[0]!.calls!.at(index - begun.length)!.arguments;
       for (const piece of piecesOf(whole, pieceLength)) {
         const delta = isText
           ? { type: 'text_delta', text: piece }
           : { type: 'input_json_delta', partial_json: piece };
-        yield event({ type: 'content_block_delta', index, delta }, piece);
+        yield named({ type: 'content_block_delta', index, delta }, piece);
       }
-      yield event({ type: 'content_block_stop', index });
+      yield named({ type: 'content_block_stop', index });
     }
     const { stop_reason } = messages.whole(said, body) as any;
     const end = { delta: { stop_reason, stop_sequence: null }, usage: { output_tokens: 4 } };
-    yield event({ type: 'message_delta', ...end });
-    yield event({ type: 'message_stop' });
+    yield named({ type: 'message_delta', ...end });
+    yield named({ type: 'message_stop' });
   },
 };
 

@@ -147,7 +147,7 @@ async function answer(exchange: Exchange, options: ProxyOptions): Promise<void> 
   response.flushHeaders();
   const events = readEvents(received.body, options.maxBodyBytes);
   for await (const event of restored.stream(path, events))
-    if (!response.write(event)) await drained(response, signal);
+    if (!response.write(event)) await once(response, 'drain', { signal });
   response.end();
 }
 
@@ -194,12 +194,10 @@ function headersFor(path: string, { headers }: IncomingMessage, key: string) {
   return {
     ...Object.fromEntries(sent),
     ...ofProvider,
-    ...(isPost && JSON_TYPE),
+    ...(isPost && { 'content-type': 'application/json' }),
     'user-agent': 'standin',
   };
 }
-
-const JSON_TYPE = { 'content-type': 'application/json' };
 
 async function bodyOf(request: IncomingMessage, maxBytes: number): Promise<object> {
   const { 'content-type': type = '', 'content-encoding': encoding } = request.headers;
@@ -228,8 +226,4 @@ function parsed(text: string, status: number, subject: string): object {
     // The message of a SyntaxError would quote the text.
   }
   throw new ProxyError(status, `${subject} no JSON object.`);
-}
-
-async function drained(response: ServerResponse, signal: AbortSignal): Promise<void> {
-  await once(response, 'drain', { signal });
 }

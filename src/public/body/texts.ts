@@ -195,7 +195,7 @@ export async function textTokensOf(exchange: Exchange, body: Buffer): Promise<Re
   const rest = more ? `","rest":"${inQuotes(text.slice(end))}` : '';
   const frame = { before: '{"text":"', quoted: inQuotes, after: `${rest}"}` };
   const asked = named === undefined ? places : await placesOfNamed(places, named);
-  return new TextTokens(viewer, { whole: text.slice(0, end), frame }, asked);
+  return new TextTokens(viewer, text.slice(0, end), frame, asked);
 }
 
 function placesIn(exchange: Exchange, viewer: Viewer, whole: string): TokenPlace[] {
@@ -243,22 +243,20 @@ export async function tokensOfTexts(
     quoted: (text: string) => text.split(SEPARATOR).map(inQuotes).join('","'),
     after: `"],"stream_holdback_chars":[${held}]}`,
   };
-  return new TextTokens(viewer, { whole, frame }, asked);
+  return new TextTokens(viewer, whole, frame, asked);
 }
 
-/** A text, and the JSON of the answer around it. */
-interface FramedText {
-  readonly whole: string;
-  readonly frame: {
-    readonly before: string;
-    readonly quoted: (text: string) => string;
-    readonly after: string;
-  };
+/** The JSON of an answer around a text, and of its parts. */
+interface Frame {
+  readonly before: string;
+  readonly quoted: (text: string) => string;
+  readonly after: string;
 }
 
 /** Possible tokens of a text. Before the vault answers, a place may have several candidates. */
 class TextTokens extends RequestValues implements RequestData {
-  readonly #text: FramedText;
+  readonly #whole: string;
+  readonly #frame: Frame;
   readonly #places: readonly TokenPlace[];
   readonly #stretches: readonly Stretch[];
   #pathOf: ReturnType<typeof pathsIn> | undefined;
@@ -266,20 +264,22 @@ class TextTokens extends RequestValues implements RequestData {
   /** @param stretches where the token of each place stands */
   constructor(
     viewer: Viewer,
-    text: FramedText,
+    whole: string,
+    frame: Frame,
     places: readonly TokenPlace[],
     stretches: readonly Stretch[] = places,
   ) {
-    const texts = stretches.map(({ from, to }) => text.whole.slice(from, to));
+    const texts = stretches.map(({ from, to }) => whole.slice(from, to));
     super(viewer, texts);
-    this.#text = text;
+    this.#whole = whole;
+    this.#frame = frame;
     this.#places = places;
     this.#stretches = stretches;
   }
 
   pathOf(index: number): string {
     const { from, to } = this.#stretches[index]!;
-    this.#pathOf ??= pathsIn(this.#text.whole);
+    this.#pathOf ??= pathsIn(this.#whole);
     return this.#pathOf(from, to);
   }
 
@@ -296,15 +296,15 @@ class TextTokens extends RequestValues implements RequestData {
   }
 
   *around(): Generator<string> {
-    const { whole, frame } = this.#text;
-    let { before } = frame;
+    const { quoted, after } = this.#frame;
+    let { before } = this.#frame;
     let next = 0;
     for (const { from, to } of this.#stretches) {
-      yield before + frame.quoted(whole.slice(next, from));
+      yield before + quoted(this.#whole.slice(next, from));
       before = '';
       next = to;
     }
-    yield before + frame.quoted(whole.slice(next)) + frame.after;
+    yield before + quoted(this.#whole.slice(next)) + after;
   }
 
   /** Asks for one candidate of each place, then for the next one of those that are unknown. */
@@ -330,6 +330,7 @@ class TextTokens extends RequestValues implements RequestData {
         return false;
       });
     }
-    return { request: new TextTokens(viewer, this.#text, places, stretches), found };
+    const request = new TextTokens(viewer, this.#whole, this.#frame, places, stretches);
+    return { request, found };
   }
 }
