@@ -38,6 +38,7 @@ interface OpsServerOptions {
 
 const MAX_CONNECTIONS = 500;
 /** Of a connection: operators' tools wait for a response before the next request. */
+const MAX_IN_HAND = 1;
 const MAX_AHEAD = 16;
 /** A caller who guesses, or whom a browser or proxy sends here by mistake, has to connect again. */
 const ENDING = ['bad_request', 'misdirected', 'too_many', 'unauthorized'];
@@ -66,7 +67,7 @@ export function createOpsServer(options: OpsServerOptions): Server {
     });
   };
   // The callers' listener shares this event loop, so the same bounds hold here.
-  const route = inTurn(listener, budget, MAX_AHEAD);
+  const route = inTurn(listener, budget, MAX_IN_HAND, MAX_AHEAD);
   const server = createListener(route, tls, { connections: MAX_CONNECTIONS });
   refuseUnparsed(server);
   return server;

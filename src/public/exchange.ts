@@ -186,7 +186,14 @@ export class Exchange {
     budget.shrinkTo(held, isGone ? 0 : unsent);
     if (isGone || unsent === 0) return;
     budget.wait(held, () => socket.destroy());
-    response.once('close', () => budget.shrinkTo(held, 0));
+    const release = () => {
+      socket.off('close', release);
+      budget.shrinkTo(held, 0);
+    };
+    response.once('close', release);
+    // An answer queued behind another one gets no event when the connection ends, so listen on the
+    // socket.
+    socket.setMaxListeners(0).once('close', release);
   }
 }
 

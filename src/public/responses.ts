@@ -27,6 +27,7 @@ const LOGGED_ON_CHANGE: ReadonlySet<InternalReason> = new Set([
  * be made; InternalError audit_unavailable
  */
 export async function respond(exchange: Exchange, made: ResponseContent): Promise<void> {
+  if (isBehindAnother(exchange)) await itsTurn(exchange);
   let answer = made;
   for (let left = MAX_REPEATS; ; left--) {
     const isRight = isStillRight(exchange);
@@ -57,10 +58,28 @@ export async function respond(exchange: Exchange, made: ResponseContent): Promis
   watch(exchange);
 }
 
+/** Whether an earlier response of the connection is under way, so that this one waits for it. */
+function isBehindAnother({ request: { socket }, response }: Exchange): boolean {
+  return response.socket === null && !socket.destroyed;
+}
+
+/** Resolves when this response is the next one of its connection, or the connection has ended. */
+function itsTurn({ request: { socket }, response }: Exchange): Promise<void> {
+  return new Promise((resolve) => {
+    const begin = () => {
+      response.off('socket', begin);
+      socket.off('close', begin);
+      resolve();
+    };
+    response.on('socket', begin);
+    socket.setMaxListeners(0).on('close', begin);
+  });
+}
+
 /** Judges the caller until the system has taken the whole response. */
 function watch(exchange: Exchange): void {
   const { writableEnded, writableLength } = exchange.response;
-  // After the end of the connection, there is no event.
+  // A response that waited for its turn until the connection ended gets no event of its own.
   if (exchange.request.socket.destroyed || (writableEnded && writableLength === 0)) return;
   const cut = () => void cutUnlessRight(exchange);
   const timer = setInterval(cut, WATCH_INTERVAL_MS).unref();

@@ -12,6 +12,8 @@ import type { ByteBudget, Reservation } from '../../limits/byte-budget.ts';
 import { JSON_HEADERS, LINE_END } from '../schema.ts';
 import { isEnding } from './connections.ts';
 
+/** Requests of one connection that run at the same time. */
+const MAX_IN_HAND = 8;
 /** Requests without an answer: more with an API key than fit into one read of 64 KiB. */
 const MAX_AHEAD = 512;
 /** Memory for a request that waits and its response, besides headers and body. */
@@ -29,17 +31,17 @@ const IS_UPGRADE = 2;
 const queues = new WeakMap<Socket, RequestQueue>();
 
 /**
- * Handles the requests of one connection one after the other, and bounds how many it can send ahead
- * of its answers. Node parses all requests of a read and starts them in one turn of the event loop.
- * Thousands of them would delay all other connections and file operations, and fill the heap when
- * nobody reads their answers.
+ * Bounds the requests that one connection can send ahead of its answers. Node parses all requests
+ * of a read and starts them in one turn of the event loop. Thousands of them would delay all other
+ * connections and file operations, and fill the heap when nobody reads their answers.
  */
 export function inTurn(
   handler: RequestListener,
   budget: ByteBudget,
+  maxInHand = MAX_IN_HAND,
   maxAhead = MAX_AHEAD,
 ): RequestListener {
-  const options = { handler, budget, maxAhead };
+  const options = { handler, budget, maxInHand, maxAhead };
   return (request, response) => {
     const { socket } = request;
     let queue = queues.get(socket);
@@ -70,6 +72,7 @@ export function earlyBytes({ headers }: IncomingMessage): number {
 interface QueueOptions {
   readonly handler: RequestListener;
   readonly budget: ByteBudget;
+  readonly maxInHand: number;
   readonly maxAhead: number;
 }
 
@@ -77,8 +80,9 @@ interface QueueOptions {
 class RequestQueue {
   readonly #socket: Socket;
   readonly #options: QueueOptions;
-  /** The requests without a whole answer: those that wait, and the one that does not. */
+  /** The requests without a whole answer. */
   #unanswered = 0;
+  #inHand = 0;
   #waiting: (readonly [IncomingMessage, ServerResponse])[] = [];
   #newest!: IncomingMessage;
   #newestResponse!: ServerResponse;
@@ -87,6 +91,7 @@ class RequestQueue {
   /** Set when no further request can come. */
   #refuse: (() => void) | undefined;
   #isPaused = false;
+  #isTurnDue = false;
 
   constructor(socket: Socket, options: QueueOptions) {
     this.#socket = socket;
@@ -105,13 +110,15 @@ class RequestQueue {
       stopParsing(this.#socket);
       return;
     }
+    this.#unanswered++;
     this.#newest = request;
     this.#newestResponse = response;
-    if (this.#unanswered++ === 0) this.#begin(request, response);
-    else {
-      this.#stopReading();
-      this.#waiting.push([request, response]);
+    if (this.#inHand < this.#options.maxInHand && this.#waiting.length === 0) {
+      this.#begin(request, response);
+      return;
     }
+    this.#stopReading();
+    this.#waiting.push([request, response]);
   }
 
   end(refuse: () => void): void {
@@ -145,6 +152,7 @@ class RequestQueue {
   }
 
   #begin(request: IncomingMessage, response: ServerResponse): void {
+    this.#inHand++;
     response.on('close', this.#onAnswered);
     this.#options.handler(request, response);
   }
@@ -163,19 +171,25 @@ class RequestQueue {
   }
 
   readonly #onAnswered = (): void => {
+    this.#inHand--;
     this.#unanswered--;
     if (this.#refuse !== undefined) this.#endIfAnswered();
+    if (this.#waiting.length === 0 || this.#isTurnDue) return;
+    this.#isTurnDue = true;
     // In the next turn, so that other work of this turn goes first.
-    if (this.#waiting.length > 0) setImmediate(this.#beginNext);
+    setImmediate(this.#turn);
   };
 
-  readonly #beginNext = (): void => {
-    const next = this.#waiting.shift();
-    if (!this.#socket.writable || isEnding(this.#socket)) {
-      this.#waiting = [];
-      return;
+  readonly #turn = (): void => {
+    this.#isTurnDue = false;
+    const next = this.#waiting.splice(0, this.#options.maxInHand - this.#inHand);
+    for (const [request, response] of next) {
+      if (!this.#socket.writable || isEnding(this.#socket)) {
+        this.#waiting = [];
+        return;
+      }
+      this.#begin(request, response);
     }
-    if (next !== undefined) this.#begin(...next);
     if (this.#waiting.length === 0 && this.#refuse === undefined) this.#readOn();
   };
 
