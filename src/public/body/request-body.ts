@@ -69,6 +69,7 @@ class Gathered {
   }
 
   whole(): Buffer {
-    return this.#buffer.subarray(0, this.#used);
+    const isFull = this.#used === this.#buffer.length;
+    return isFull ? this.#buffer : this.#buffer.subarray(0, this.#used);
   }
 }
