@@ -1,10 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { runCommand } from '../support/in-process.ts';
 import { ModelProvider } from '../support/model-provider.ts';
 import { governed } from '../support/policy.ts';
 import { start } from '../support/running.ts';
-import { CLI, environmentOf, runCli } from '../support/service.ts';
+import { CLI, environmentOf } from '../support/service.ts';
 
 const vault = governed(`version: 1
 kinds: { mail: { shape: word } }
@@ -18,18 +19,13 @@ test('the command serves until SIGTERM, and writes a line for each request, with
   const { place } = vault.service;
   const keyFile = join(place.folder, 'provider.key');
   writeFileSync(keyFile, 'key-of-the-provider\n', { mode: 0o600 });
+  const key = ['--provider-key-file', keyFile];
   const proxy = start(
     [
-      ...([
-        process.execPath,
-        CLI,
-        'model-proxy',
-        '--port',
-        '0',
-        '--upstream',
-        provider.url,
-      ] as const),
-      ...['--provider-key-file', keyFile],
+      process.execPath,
+      CLI,
+      ...`model-proxy --port 0 --upstream ${provider.url}`.split(' '),
+      ...key,
     ],
     { cwd: place.folder, env: environmentOf(place, { STANDIN_URL: vault.service.url }) },
   );
@@ -59,7 +55,7 @@ test.each([
   [['--standin', 'localhost'], /It must be like http:\/\/localhost:8080, without/],
   [['--port', 'x'], /It must be a number from 1 to 65535/],
 ])('mistakes have a remedy: %j', async (args, message) => {
-  const { stderr, code } = await runCli(['model-proxy', ...args], vault.service.place);
+  const { stderr, code } = await runCommand(['model-proxy', ...args], vault.service.place);
   expect(code).not.toBe(0);
   expect(stderr).toMatch(message);
 });

@@ -1,26 +1,21 @@
 import { execFileSync } from 'node:child_process';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { runCommand } from '../support/in-process.ts';
 import { freePort } from '../support/processes.ts';
-import { type Place, runCli, type Service, startService, usualPlace } from '../support/service.ts';
+import { served } from '../support/served.ts';
+import { startService, usualPlace } from '../support/service.ts';
 
-let place: Place;
-let service: Service;
 const env = { INTERFACE_VERSION: '1.0.4', VALUES_LIMIT: '7', BODY_LIMIT: '2048' };
-beforeAll(async () => {
-  place = await usualPlace();
-  service = await startService(place, { ...env, OPS_PORT: String(await freePort()) });
-});
-afterAll(async () => {
-  await service.stop();
-  place.remove();
-});
+const service = served(async () =>
+  startService(await usualPlace(), { ...env, OPS_PORT: String(await freePort()) }),
+);
 
 test('a service shows the document of its settings, and the command prints the same', async () => {
   const response = await fetch(`${service.opsUrl}/openapi.json`);
   expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8');
   const shown = await response.text();
   const PORT = new URL(service.url).port;
-  const { stdout } = await runCli(['openapi'], place, { ...env, PORT });
+  const { stdout } = await runCommand(['openapi'], service.place, { ...env, PORT });
   expect(shown).toBe(stdout);
   const { info, servers, components } = JSON.parse(shown);
   expect([info.version, servers[0].url]).toEqual(['1.0.4', service.url]);
@@ -36,30 +31,20 @@ test('openapi --interface-version has the address of HOST, PORT and TLS', async 
     [TLS, 'https://127.0.0.1:8080'],
   ] as const) {
     const args = ['openapi', '--interface-version', '1.0.5'];
-    const { info, servers } = JSON.parse((await runCli(args, place, { ...env, ...more })).stdout);
+    const { info, servers } = JSON.parse(
+      (await runCommand(args, service.place, { ...env, ...more })).stdout,
+    );
     expect([info.version, servers[0].url]).toEqual(['1.0.5', url]);
   }
-  const { code, stderr } = await runCli(['openapi', '--interface-version', '2'], place);
+  const { code, stderr } = await runCommand(['openapi', '--interface-version', '2'], service.place);
   expect([code, stderr]).toEqual([2, expect.stringContaining('1.0.5')]);
 });
 
-test('the reference is on the ops listener alone, runs nothing, and its commands work', async () => {
-  for (const [path, type] of [
-    ['/console/reference', 'text/html; charset=utf-8'],
-    ['/openapi.json', 'application/json; charset=utf-8'],
-  ]) {
-    const { status, headers } = await fetch(service.opsUrl + path!, { method: 'HEAD' });
-    expect([status, headers.get('content-type')]).toEqual([200, type]);
-    expect(headers.get('content-security-policy')).toMatch(
-      /^default-src 'none'; script-src 'self'; style-src 'self';/,
-    );
-    expect(headers.get('x-content-type-options')).toBe('nosniff');
-    const posted = await fetch(service.opsUrl + path!, { method: 'POST' });
-    expect([posted.status, posted.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
+// test/http/console-access.test.ts has the headers and methods of the ops listener.
+test('the reference is on the ops listener alone, and its commands work', async () => {
+  for (const path of ['/console/reference', '/openapi.json'])
     expect((await fetch(service.url + path)).status).toBe(404);
-  }
   const page = await (await fetch(`${service.opsUrl}/console/reference`)).text();
-  expect(page).not.toContain('<script');
   const curls = [...page.matchAll(/<pre tabindex="0">(curl .*?)<\/pre>/gs)].map(([, text]) =>
     text!.replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&amp;', '&'),
   );
