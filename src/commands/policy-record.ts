@@ -62,7 +62,7 @@ function stringsOf(body: Buffer, policy: DeclaredPolicy): Strings[] {
   const tree = isPlain ? undefined : rules.tree;
   const walked = { tree, elsewhere: 'tokenize' } as const;
   const { places } = new BodyWalk(checked.text, walked, { maxPlaces: Infinity });
-  const fields = rules.fields.map((field) => field.path);
+  const fields = (policy.fields ?? []).map((field) => field.path);
   const found = new Map<string, Strings>();
   for (const place of places) {
     const isElsewhere = !isPlain && place.path === '';

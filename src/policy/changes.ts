@@ -22,18 +22,13 @@ export interface Change {
   readonly after: string | null;
 }
 
-/** @param before undefined: no policy */
-export function changesOf(before: DeclaredPolicy | undefined, after: DeclaredPolicy): Change[] {
-  const [old, next] = [entriesOf(before ?? NO_POLICY), entriesOf(after)];
+export function changesOf(before: DeclaredPolicy, after: DeclaredPolicy): Change[] {
+  const [old, next] = [entriesOf(before), entriesOf(after)];
   return [...new Set([...old.keys(), ...next.keys()])].flatMap((what) => {
     const change = { what, before: old.get(what) ?? null, after: next.get(what) ?? null };
     return change.before === change.after ? [] : [change];
   });
 }
-
-export const NO_POLICY: DeclaredPolicy = {
-  ...{ kinds: [], fields: undefined, elsewhere: 'tokenize', rights: undefined, detect: [] },
-};
 
 /** The lines of a policy in words, by what they are about. */
 function entriesOf(policy: DeclaredPolicy): ReadonlyMap<string, string> {
@@ -83,10 +78,9 @@ const MAX_NEAR = 1_000;
 /**
  * The consequences of a policy, a sentence each: what will be in clear or refused, who will see
  * less or more, and which rights are nobody's. An apply asks before it does this.
- * @param before undefined: no policy
  */
 export function consequencesOf(
-  before: DeclaredPolicy = NO_POLICY,
+  before: DeclaredPolicy,
   after: DeclaredPolicy,
   clients: readonly Known[],
 ): string[] {

@@ -188,10 +188,8 @@ class PolicyParser extends PolicyDocument {
     return this.#entries(node, 'fields', MAX_FIELDS).flatMap(({ at, name, value }) => {
       const problem = pathProblem(tree, name);
       if (problem !== undefined) this.add(at, problem);
-      const kind = this.#text(value, `the kind of ${name}`);
-      if (kind === undefined) return [];
-      this.#checkKind(value.at, kind);
-      return [{ path: name, kind }];
+      const kind = this.#kindNamed(value, name);
+      return kind === undefined ? [] : [{ path: name, kind }];
     });
   }
 
@@ -199,9 +197,8 @@ class PolicyParser extends PolicyDocument {
     return this.#entries(node, 'detect', MAX_DETECTORS).flatMap(({ at, name, value }) => {
       const problem = detectorProblem(name);
       if (problem !== undefined) this.add(at, problem);
-      const kind = this.#text(value, `the kind of ${cut(name)}`);
+      const kind = this.#kindNamed(value, name);
       if (kind === undefined) return [];
-      this.#checkKind(value.at, kind);
       const settings = kinds.find((one) => one.name === kind);
       if (settings && !isTextKind(settings))
         this.add(
@@ -223,6 +220,12 @@ class PolicyParser extends PolicyDocument {
       return [client.name, Object.fromEntries(rights)] as const;
     });
     return Object.fromEntries(clients);
+  }
+
+  #kindNamed(node: Node, of: string): string | undefined {
+    const kind = this.#text(node, `the kind of ${cut(of)}`);
+    if (kind !== undefined) this.#checkKind(node.at, kind);
+    return kind;
   }
 
   #checkKind(at: number, kind: string): void {

@@ -11,7 +11,14 @@ import { commandDeadline } from '../timeouts.ts';
 import type { Durable, Token } from '../types.ts';
 import type { Vault } from '../vault/vault.ts';
 import { type Change, canSee, changesOf, consequencesOf, kindInWords } from './changes.ts';
-import { type DeclaredPolicy, ELSEWHERE, kindsInUse, type Right, rightOf } from './policy.ts';
+import {
+  type DeclaredPolicy,
+  ELSEWHERE,
+  kindsInUse,
+  NO_POLICY,
+  type Right,
+  rightOf,
+} from './policy.ts';
 import { policyOf, UnreadablePolicy } from './policy-follower.ts';
 
 /** Bytes of one draw, as the keyring makes them. */
@@ -102,7 +109,7 @@ export function planOf(
   document: string,
   policy: DeclaredPolicy,
 ): PolicyPlan {
-  const plan = (before: DeclaredPolicy | undefined, unreadable: string | null) => ({
+  const plan = (before: DeclaredPolicy, unreadable: string | null) => ({
     version: newest?.version ?? 0,
     is_same: newest?.document === document,
     changes: changesOf(before, policy),
@@ -110,10 +117,10 @@ export function planOf(
     unreadable,
   });
   try {
-    return plan(newest && policyOf(newest), null);
+    return plan(newest === undefined ? NO_POLICY : policyOf(newest), null);
   } catch (error) {
     if (!(error instanceof UnreadablePolicy)) throw error;
-    return plan(undefined, error.message);
+    return plan(NO_POLICY, error.message);
   }
 }
 

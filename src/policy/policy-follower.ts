@@ -13,13 +13,13 @@ import {
 import { leaseMs, POLICY_LEASE_MS, STANDBY_TIMEOUT_MS, VAULT_TIMEOUT_MS } from '../timeouts.ts';
 import type { Durable } from '../types.ts';
 import { parsePolicy } from './parse.ts';
-import type { Policy } from './policy.ts';
+import { NO_POLICY, type Policy } from './policy.ts';
 import { PolicyRules } from './rules.ts';
 
 /** The policy of the vault, for all code that serves requests. */
 export interface PolicySnapshot {
-  /** undefined: no policy was applied, or `problem` says why it is not known. */
-  readonly policy: Policy | undefined;
+  /** NO_POLICY: none was applied, or `problem` says why it is not known. */
+  readonly policy: Policy;
   /**
    * When standin.policies was last read (a time of leaseMs). -Infinity: it was not read yet, or
    * this program cannot read the newest document. Serve nothing with an old snapshot.
@@ -84,11 +84,11 @@ export const readPolicies: ReadPolicies = async (all) => all.map(readPolicy);
 interface Known {
   /** undefined: no policy was applied. */
   readonly version: PolicyVersion | undefined;
-  readonly policy: Policy | undefined;
+  readonly policy: Policy;
   readonly problem: UnreadablePolicy | undefined;
 }
 
-const NO_POLICY: Known = { version: undefined, policy: undefined, problem: undefined };
+const NONE: Known = { version: undefined, policy: NO_POLICY, problem: undefined };
 
 /**
  * Keeps the policy of this process equal to the newest durable version in standin.policies, which
@@ -105,13 +105,13 @@ export class PolicyFollower {
     nowMs: leaseMs,
   });
   #onPolicy: (policy: Policy) => void = () => {};
-  #rules = new PolicyRules(undefined);
+  #rules = new PolicyRules(NO_POLICY);
   #known: Known | undefined;
   /** The latest document that was read, or still is: it may take longer than one refresh. */
   #reading: { readonly of: StoredPolicy; readonly known: Promise<Known> } | undefined;
   /** Whether tokens without the suffix of the vault were imported. Stays true. */
   #hasBareTokens = false;
-  #latest: PolicySnapshot = { policy: undefined, asOfMs: -Infinity, problem: undefined };
+  #latest: PolicySnapshot = { policy: NO_POLICY, asOfMs: -Infinity, problem: undefined };
 
   /**
    * @param store on a pool that housekeeping never uses
@@ -209,7 +209,7 @@ export class PolicyFollower {
   ): Promise<Known | undefined> {
     try {
       const stored = await this.#store.newestDurable(performance.now() + STANDBY_TIMEOUT_MS);
-      if (stored === undefined) return NO_POLICY;
+      if (stored === undefined) return NONE;
       this.#note(stored);
       return await this.#readKnown(stored, deadlineMs);
     } catch (error) {
@@ -225,7 +225,7 @@ export class PolicyFollower {
   }
 
   async #knownOf(head: PolicyHead | undefined, deadlineMs: number): Promise<Known> {
-    if (head === undefined) return NO_POLICY;
+    if (head === undefined) return NONE;
     if (isVersion(head, this.#known?.version)) return this.#known!;
     const stored = await this.#store.get(head.version, deadlineMs);
     if (isVersion(head, stored)) return this.#readKnown(stored!, deadlineMs);
@@ -250,8 +250,8 @@ export class PolicyFollower {
   async #knownAs(stored: StoredPolicy): Promise<Known> {
     const version = versionOf(stored);
     const [policy] = await this.#readPolicies([stored]);
-    if (typeof policy !== 'string') return { version, policy, problem: undefined };
-    return { version, policy: undefined, problem: new UnreadablePolicy(version.version, policy) };
+    if (typeof policy !== 'string') return { version, policy: policy!, problem: undefined };
+    return { version, policy: NO_POLICY, problem: new UnreadablePolicy(version.version, policy) };
   }
 
   #take(asOfMs: number, known: Known | undefined, otherwise: unknown): void {
@@ -266,11 +266,11 @@ export class PolicyFollower {
     this.#notify(problem);
   }
 
-  #takePolicy(policy: Policy | undefined): void {
-    const { version, tag, hasBareTokens } = this.#rules;
+  #takePolicy(policy: Policy): void {
+    const { policy: before, hasBareTokens } = this.#rules;
     // The tag, too: a failover can give the number to another document, or leave no policy.
-    const isNew = policy?.tag !== tag || (policy?.version ?? 0) !== version;
-    if (isNew && policy !== undefined) this.#onPolicy(policy);
+    const isNew = policy.tag !== before.tag || policy.version !== before.version;
+    if (isNew && policy.version > 0) this.#onPolicy(policy);
     if (isNew || (this.#hasBareTokens && !hasBareTokens))
       this.#rules = new PolicyRules(policy, this.#hasBareTokens);
   }

@@ -1,5 +1,6 @@
 import type { DetectSettings } from '../detect/found.ts';
-import type { KindSettings } from '../shape/kind-settings.ts';
+import { defaultKind, type KindSettings } from '../shape/kind-settings.ts';
+import { DEFAULT_KIND } from '../types.ts';
 
 /** The rights of a client to the values of a kind. */
 export const RIGHTS = ['full', 'masked', 'none'] as const;
@@ -27,9 +28,9 @@ export type Rights = Readonly<Record<string, Readonly<Record<string, Right>>>>;
  * goes to the vault threads.
  */
 export interface Policy {
-  /** 1, 2, 3 and so on: the row in standin.policies. */
+  /** 1, 2, 3 and so on: the row in standin.policies. 0: there is no policy. */
   readonly version: number;
-  /** Of the document, byte for byte: an entity tag (RFC 9110 section 8.8.3). */
+  /** Of the document, byte for byte: an entity tag (RFC 9110 section 8.8.3). '': there is none. */
   readonly tag: string;
   /** First one of each shape, with its name and default options, then those of the document. */
   readonly kinds: readonly KindSettings[];
@@ -45,6 +46,12 @@ export interface Policy {
   /** How values are found in texts. Empty: the caller says where they are. */
   readonly detect: readonly DetectSettings[];
 }
+
+/** Every vault's until one is applied. */
+export const NO_POLICY: Policy = {
+  ...{ version: 0, tag: '', kinds: [defaultKind(DEFAULT_KIND, DEFAULT_KIND)] },
+  ...{ fields: undefined, elsewhere: 'tokenize', rights: undefined, detect: [] },
+};
 
 /** A policy before it is a version. */
 export type DeclaredPolicy = Omit<Policy, 'version' | 'tag'>;

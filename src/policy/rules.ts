@@ -2,11 +2,11 @@ import { addPath, newTree, type PathNode } from '#paths';
 import type { Client, TokenOptions } from '../client-settings.ts';
 import { type FindIn, finderOf } from '../detect/found.ts';
 import { type Kind, kindOf } from '../shape/kind.ts';
-import { defaultKind, isTextKind } from '../shape/kind-settings.ts';
+import { isTextKind } from '../shape/kind-settings.ts';
 import { HIDDEN } from '../shape/mask.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE } from '../types.ts';
 import { NearNames } from './near-names.ts';
-import { type Elsewhere, entryOf, type Policy, type PolicyField, seesAll } from './policy.ts';
+import { entryOf, type Policy, seesAll } from './policy.ts';
 
 export type { Kind, PathNode };
 
@@ -17,16 +17,7 @@ export function inEach(tree: PathNode): PathNode {
 
 /** A policy ready for use. */
 export class PolicyRules {
-  /** 0: there is no policy. */
-  readonly version: number;
-  /** undefined: there is no policy. */
-  readonly tag: string | undefined;
-  /** Empty: it names none. */
-  readonly fields: readonly PolicyField[];
-  /** See Policy. */
-  readonly elsewhere: Elsewhere;
-  /** See Policy. */
-  readonly rights: Policy['rights'];
+  readonly policy: Policy;
   /** The paths of its fields; undefined: it names none. */
   readonly tree: PathNode | undefined;
   readonly nearNames = new NearNames();
@@ -37,26 +28,18 @@ export class PolicyRules {
   /** In an order that is the same wherever the policy is. */
   readonly kinds: readonly Kind[];
   readonly byName: ReadonlyMap<string, Kind>;
-  /** See Policy. */
-  readonly detect: Policy['detect'];
   readonly #byPath = new Map<string, Kind>();
   #findIn: FindIn | undefined;
 
   /** @param hasImports whether tokens without the suffix were imported */
-  constructor(policy: Policy | undefined, hasImports = false) {
-    this.version = policy?.version ?? 0;
-    this.tag = policy?.tag;
-    this.fields = policy?.fields ?? [];
-    this.elsewhere = policy?.elsewhere ?? 'tokenize';
-    this.rights = policy?.rights;
-    this.detect = policy?.detect ?? [];
-    const kinds = policy?.kinds ?? [defaultKind(DEFAULT_KIND, DEFAULT_KIND)];
-    this.kinds = kinds.map(kindOf);
+  constructor(policy: Policy, hasImports = false) {
+    this.policy = policy;
+    this.kinds = policy.kinds.map(kindOf);
     this.byName = new Map(this.kinds.map((kind) => [kind.settings.name, kind]));
-    this.hasBareTokens = hasImports || kinds.some(({ suffix }) => !suffix);
+    this.hasBareTokens = hasImports || policy.kinds.some(({ suffix }) => !suffix);
     this.textKinds = this.kinds.filter(({ settings }) => isTextKind(settings));
     this.#byPath.set('', this.kind(DEFAULT_KIND));
-    if (policy?.fields === undefined) return;
+    if (policy.fields === undefined) return;
     this.tree = newTree();
     for (const { path, kind } of policy.fields) {
       const node = addPath(this.tree, path, 'fields');
@@ -86,7 +69,7 @@ export class PolicyRules {
 
   /** What the detectors find in a text. Compiled when it is first needed. */
   get findIn(): FindIn {
-    this.#findIn ??= finderOf(this.detect);
+    this.#findIn ??= finderOf(this.policy.detect);
     return this.#findIn;
   }
 
@@ -110,15 +93,15 @@ export class Viewer {
   }
 
   static of(rules: PolicyRules, client: Client): Viewer {
-    return new Viewer(rules, entryOf(rules, client), client.space);
+    return new Viewer(rules, entryOf(rules.policy, client), client.space);
   }
 
   /** Whether there is one kind, one space and one right. */
   get isPlain(): boolean {
-    return this.rules.tag === undefined && this.space === DEFAULT_SPACE;
+    return this.rules.policy.version === 0 && this.space === DEFAULT_SPACE;
   }
 
   get seesAll(): boolean {
-    return seesAll(this.rules, this.entry);
+    return seesAll(this.rules.policy, this.entry);
   }
 }

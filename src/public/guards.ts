@@ -157,11 +157,11 @@ async function reserveUnknown(
  * means: a newer one could leave its values in clear, or make other tokens.
  * @throws CallerError precondition_failed
  */
-export function checkPrecondition({ request }: Exchange, { tag }: PolicyRules): void {
+export function checkPrecondition({ request }: Exchange, { policy }: PolicyRules): void {
   const wanted = request.headers['if-match'];
   if (wanted === undefined) return;
   const tags = wanted.split(',').map((one) => one.trim());
-  if (tag === undefined || !(tags.includes(tag) || tags.includes('*')))
+  if (policy.version === 0 || !(tags.includes(policy.tag) || tags.includes('*')))
     throw new CallerError('precondition_failed');
 }
 

@@ -63,14 +63,14 @@ export function judgedRules(exchange: Exchange): PolicyRules | Promise<PolicyRul
 }
 
 function seesTheSame({ caller }: Exchange, { viewer, kinds }: Shown, rules: PolicyRules): boolean {
-  const line = entryOf(rules, caller!.client);
+  const line = entryOf(rules.policy, caller!.client);
   const before = viewer.rules;
   if (line === null || (rules === before && line === viewer.entry)) return true;
   if (kinds === undefined) return false;
   return [...kinds.keys()].every((kind) => {
-    const right = rightIn(rules, line, kind);
+    const right = rightIn(rules.policy, line, kind);
     if (right !== 'masked') return right === 'full';
-    const isMasked = rightIn(before, viewer.entry, kind) === 'masked';
+    const isMasked = rightIn(before.policy, viewer.entry, kind) === 'masked';
     return (
       isMasked &&
       isDeepStrictEqual(before.byName.get(kind)?.settings, rules.byName.get(kind)?.settings)
@@ -93,11 +93,11 @@ export async function cutUnlessRight(exchange: Exchange): Promise<void> {
 
 /** How many values of each kind there are, by the caller's right; undefined: without a policy. */
 export function seenOf(shown: Shown | undefined): Seen | undefined {
-  if (shown?.viewer.rules.tag === undefined) return undefined;
+  if (shown === undefined || shown.viewer.rules.policy.version === 0) return undefined;
   const { viewer, kinds = [], hidden = [] } = shown;
   const { rules, entry: line } = viewer;
   const seen: Seen = {};
-  for (const [kind, count] of kinds) seen[kind] = { [rightIn(rules, line, kind)]: count };
+  for (const [kind, count] of kinds) seen[kind] = { [rightIn(rules.policy, line, kind)]: count };
   for (const [kind, count] of hidden) seen[kind] = { ...seen[kind], none: count };
   return Object.keys(seen).length > 0 ? seen : undefined;
 }

@@ -145,9 +145,9 @@ const bodies = new WeakMap<PolicyRules, string>();
 async function servePolicy(exchange: Exchange): Promise<ResponseContent> {
   await admitReader(exchange);
   const rules = await exchange.context.policies.current();
-  if (rules.tag === undefined) throw new CallerError('not_found', MESSAGES.no_policy);
-  exchange.headers.ETag = rules.tag;
-  const { version, fields, elsewhere } = rules;
+  const { version, tag, fields = [], elsewhere } = rules.policy;
+  if (version === 0) throw new CallerError('not_found', MESSAGES.no_policy);
+  exchange.headers.ETag = tag;
   const body = bodies.get(rules) ?? JSON.stringify({ version, fields, elsewhere });
   bodies.set(rules, body);
   exchange.reserve(Buffer.byteLength(body) + LINE_END.length);

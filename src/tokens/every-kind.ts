@@ -1,8 +1,8 @@
-import type { Policy } from '../policy/policy.ts';
+import { NO_POLICY, type Policy } from '../policy/policy.ts';
 import { type ReadPolicies, readPolicies } from '../policy/policy-follower.ts';
 import { PolicyRules } from '../policy/rules.ts';
 import { type Kind, kindOf, OLDER_TEXT } from '../shape/kind.ts';
-import { defaultKind, type KindSettings } from '../shape/kind-settings.ts';
+import type { KindSettings } from '../shape/kind-settings.ts';
 import { normalizerOf } from '../shape/normalize.ts';
 import type { DrawBits, Drawn } from '../shape/token.ts';
 import type { PolicyStore, PolicyVersion, StoredPolicy } from '../store/policies.ts';
@@ -30,7 +30,7 @@ export class EveryKind {
   readonly #byName = new Map<string, Named>();
   readonly #read = new Set<string>();
   readonly #unreadable = new Set<number>();
-  #newest = new PolicyRules(undefined);
+  #newest = new PolicyRules(NO_POLICY);
   #updated: Promise<void> = Promise.resolve();
 
   constructor(
@@ -41,7 +41,7 @@ export class EveryKind {
     this.#store = policies;
     this.suffix = suffix;
     this.#readPolicies = read;
-    this.#add(defaultKind(DEFAULT_KIND, DEFAULT_KIND));
+    for (const settings of NO_POLICY.kinds) this.#add(settings);
     this.#named(DEFAULT_KIND).kinds.set('older', OLDER_TEXT);
   }
 

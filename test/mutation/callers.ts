@@ -209,6 +209,6 @@ tokens/threads/thread-rules.ts
 
 rights-full: A value leaves the thread as the rights of the client say.
 in showOf by policy/service: laundered
-- rightIn(rules, line, kind)
-+ rightIn(rules, null, kind) as 'full' | 'masked' | 'none'
+- rightIn(rules.policy, line, kind)
++ rightIn(rules.policy, null, kind) as 'full' | 'masked' | 'none'
 `);

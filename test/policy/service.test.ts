@@ -57,7 +57,7 @@ const at = governed(
   { support: reader, courier: reader, viewer: reader, stranger: reader, masked: reader },
   { AUDIT_LOG: 'stdout' },
 );
-const { send, keys } = at;
+const { send } = at;
 const tokensOf = async (data: unknown = RECORD, who?: string) =>
   (await send('tokenize', data, who)).data;
 
@@ -166,18 +166,6 @@ test('a lenient answer leaves unknown and forbidden places as they were sent', a
   expect(Object.keys(body)).toEqual(['data', 'unapplied', 'status', 'request_id', 'client_id']);
   const strict = await send('detokenize', tokens, 'courier');
   expect([strict.status, strict.headers.has('preference-applied')]).toEqual([400, false]);
-});
-
-test('what the client and the bulk commands send is tokenized, though no path leads there', async () => {
-  const env = { STANDIN_URL: at.service.url, STANDIN_API_KEY: keys.app! };
-  const one = await runCli(['tokenize', 'ann@example.com'], at.service.place, env);
-  expect([one.code, one.stdout]).toEqual([
-    0,
-    expect.stringMatching(/^[a-z]+@[a-z]+\.[a-z]+_tok\n$/),
-  ]);
-  const back = await runCli(['detokenize', one.stdout.trim()], at.service.place, env);
-  expect(back.stdout).toBe('ann@example.com\n');
-  expect((await send('tokenize', { values: ['a', 1] })).status).toBe(400);
 });
 
 test('a lenient answer of long values has values, also beside unknown tokens', async () => {

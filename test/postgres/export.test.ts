@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { DrawSource, Keyring } from '../../src/crypto/keyring.ts';
 import { scopeOf } from '../../src/crypto/scope.ts';
+import { NO_POLICY } from '../../src/policy/policy.ts';
 import { policyOf } from '../../src/policy/policy-follower.ts';
 import { type Kind, PolicyRules } from '../../src/policy/rules.ts';
 import { OLDER_TEXT } from '../../src/shape/kind.ts';
@@ -90,7 +91,7 @@ test('C34: an export has the right token of every record, under whatever policy 
   const random = new Random();
   const { place, records, keyring, tokenizer, folder, exported } = await newVault();
   const known = new Map<string, Known>();
-  let rules = new PolicyRules(undefined);
+  let rules = new PolicyRules(NO_POLICY);
   for (let version = 0; version <= VERSIONS; version++) {
     if (version > 0) {
       const document = anyPolicy(random);

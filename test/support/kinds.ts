@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { Keyring } from '../../src/crypto/keyring.ts';
 import { scopeOf } from '../../src/crypto/scope.ts';
@@ -122,10 +123,19 @@ export const kindsAndTexts = kinds.chain((settings) =>
   fc.tuple(fc.constant(settings), fc.oneof(texts, TEXTS[settings.shape], TEXTS[settings.shape])),
 );
 
-/** The deterministic draws of a value, as a vault with this token key makes them. */
-export function kindDraws(tokenKey: Buffer, space: string, name: string, value: Value): DrawBits {
-  const keys = testKeys().map((key) =>
-    key.purpose === 'token' ? { ...key, bytes: tokenKey } : key,
+/** The keys of a vault with this token key. */
+export function keyringOf(tokenKey: Buffer): Keyring {
+  return new Keyring(
+    testKeys().map((key) => (key.purpose === 'token' ? { ...key, bytes: tokenKey } : key)),
   );
-  return new Keyring(keys).deterministicDraws(value, scopeOf(name, space)).draws;
+}
+
+const VECTORS = new URL('../vectors/vectors.json', import.meta.url);
+const { keys } = JSON.parse(readFileSync(VECTORS, 'utf8'));
+/** With the token key of the test vectors, which kinds.py has, too. */
+export const VECTOR_KEYRING = keyringOf(Buffer.from(keys.token, 'hex'));
+
+/** The deterministic draws of a value. */
+export function kindDraws(keyring: Keyring, space: string, name: string, value: Value): DrawBits {
+  return keyring.deterministicDraws(value, scopeOf(name, space)).draws;
 }

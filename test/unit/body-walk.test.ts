@@ -12,9 +12,10 @@ const FIELDS = { a: 'email', 'b.c': 'word', 'c[*].b': 'word', 'd[1]': 'word' };
 
 type Path = readonly (string | number)[];
 
-function rulesOf(elsewhere: Elsewhere): PolicyRules {
+function rulesOf(elsewhere: Elsewhere) {
   const document = JSON.stringify({ version: 1, fields: FIELDS, elsewhere });
-  return new PolicyRules({ version: 1, tag: 'x', ...parsePolicy(document).policy! });
+  const { tree } = new PolicyRules({ version: 1, tag: 'x', ...parsePolicy(document).policy! });
+  return { tree, elsewhere };
 }
 
 const RULES = { pass: rulesOf('pass'), refuse: rulesOf('refuse'), tokenize: rulesOf('tokenize') };

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { consequencesOf } from '../../src/policy/changes.ts';
 import { parsePolicy } from '../../src/policy/parse.ts';
+import { NO_POLICY } from '../../src/policy/policy.ts';
 
 const parsed = (text: string) => parsePolicy(`version: 1\n${text}`, true).policy!;
 const client = (name: string) => ({
@@ -10,7 +11,7 @@ const client = (name: string) => ({
 
 /** Between two policies, for these clients, which all detokenize. */
 function between(before: string | undefined, after: string, ...names: string[]): string[] {
-  const old = before === undefined ? undefined : parsed(before);
+  const old = before === undefined ? NO_POLICY : parsed(before);
   return consequencesOf(old, parsed(after), names.map(client));
 }
 
@@ -93,7 +94,7 @@ test('a client that cannot detokenize loses nothing, and is there to be named', 
     { ...client('intake'), can_detokenize: false },
     { ...client('gone'), disabled_at: new Date() },
   ];
-  expect(consequencesOf(undefined, after, clients)).toEqual([]);
+  expect(consequencesOf(NO_POLICY, after, clients)).toEqual([]);
 });
 
 test('names of rights that no client has are listed, with the one that was probably meant', () => {

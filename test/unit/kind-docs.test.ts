@@ -3,10 +3,11 @@ import { parse } from 'yaml';
 import { kindOf } from '../../src/shape/kind.ts';
 import { kindProblems, SHAPES, type Shape } from '../../src/shape/kind-settings.ts';
 import { blocks, table } from '../support/docs.ts';
-import { kindDraws, kindSettings } from '../support/kinds.ts';
+import { keyringOf, kindDraws, kindSettings } from '../support/kinds.ts';
 
 const DOCUMENT = 'docs/operating/kinds.md';
 const { token_key: tokenKey } = JSON.parse(blocks('docs/record-format.md', 'json')[0]!);
+const keyring = keyringOf(Buffer.from(tokenKey, 'hex'));
 
 test('kinds.md names every shape', () => {
   const rows = table(DOCUMENT, ['Shape', 'Takes', 'Draws', 'Own options']);
@@ -22,7 +23,7 @@ test('the values, tokens and masks of kinds.md are those of the program', () => 
     const accepted = kind.accept(text!);
     if ('reason' in accepted) return [shape, options, text, accepted.reason];
     const { value } = accepted;
-    const draws = kindDraws(Buffer.from(tokenKey, 'hex'), '', shape!, value);
+    const draws = kindDraws(keyring, '', shape!, value);
     const token = kind.drawToken(value, 'tok', draws, 0)!.token;
     return [shape, options, text, token, kind.mask(value)];
   });

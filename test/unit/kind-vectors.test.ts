@@ -8,7 +8,7 @@ import {
   type Shape,
 } from '../../src/shape/kind-settings.ts';
 import type { Value } from '../../src/types.ts';
-import { kindDraws, kindSettings } from '../support/kinds.ts';
+import { kindDraws, kindSettings, VECTOR_KEYRING } from '../support/kinds.ts';
 
 interface Vector {
   readonly space: string;
@@ -21,10 +21,8 @@ interface Vector {
   readonly draw: number;
 }
 
-const read = (name: string) =>
-  JSON.parse(readFileSync(new URL(`../vectors/${name}`, import.meta.url), 'utf8'));
-const key = Buffer.from(read('vectors.json').keys.token, 'hex');
-const cases: readonly Vector[] = read('kinds.json').cases;
+const file = new URL('../vectors/kinds.json', import.meta.url);
+const cases: readonly Vector[] = JSON.parse(readFileSync(file, 'utf8')).cases;
 
 test('vectors cover every shape, with and without suffix', () => {
   const covered = new Set(
@@ -39,6 +37,6 @@ test.each(cases)('$space $name $settings of $value from draw $from', (vector) =>
   const kind = kindOf(settings);
   const { space, name, value, from, token, draw } = vector;
   expect(kind.accept(value)).toEqual({ value });
-  const draws = kindDraws(key, space, name, value as Value);
+  const draws = kindDraws(VECTOR_KEYRING, space, name, value as Value);
   expect(kind.drawToken(value as Value, 'tok', draws, from)).toEqual({ token, draw });
 });

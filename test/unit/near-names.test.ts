@@ -66,10 +66,4 @@ describe('a name that is nearly one of the policy', () => {
     for (let i = 1_500; i < 1_700; i++) near.find(wide, `random_${i}`, 4_000_000);
     expect(near.find(wide, 'A_field_of_the_policy_5', 4_000_000)).toBeUndefined();
   });
-
-  test('is said although names without bound come in between', () => {
-    const near = new NearNames();
-    for (let i = 0; i < 5_000; i++) near.find(tree, `random_${i}`, i);
-    expect(near.find(tree, 'Email', 6_000)?.path).toBe('email');
-  });
 });

@@ -42,22 +42,17 @@ const GOOD = [
 const BAD = [
   '[]',
   '{}',
-  'null',
   'fields: { a: text }\nelsewhere: pass',
   'version: 2',
-  'version: "1"',
   'version: 1\nkinds: {}',
   'version: 1\nfields: { a: text }',
   'version: 1\nfields: { a: text }\nelsewhere: drop',
   'version: 1\nelsewhere: pass',
   'version: 1\nfields: {}\nelsewhere: pass',
-  'version: 1\nrights: {}',
-  'version: 1\ndetect: {}',
   'version: 1\ndetect: { emial: word }',
   'version: 1\ndetect: { Person: word }',
   'version: 1\ndetect: { "/a": word }',
   'version: 1\ndetect: { email: 5 }',
-  'version: 1\nkinds: null',
   'version: 1\nkind: { one: { shape: text } }',
   'version: 1\nkinds: { One: { shape: text } }',
   'version: 1\nkinds: { email: { shape: email } }',
@@ -66,19 +61,16 @@ const BAD = [
   'version: 1\nfields: { a: 5 }\nelsewhere: pass',
   'version: 1\nfields: { a: Text }\nelsewhere: pass',
   'version: 1\nrights: { a: full }',
-  'version: 1\nrights: { a: {} }',
   'version: 1\nrights: { a: { text: mask } }',
   'version: 1\nrights: { a: { "**": full } }',
   kind('{}'),
   kind('{ shape: digit }'),
   kind('{ shape: text, keep: domain }'),
   kind('{ shape: email, keep: year }'),
-  kind('{ shape: date, keep: domain }'),
   kind('{ shape: digits, keep_last: "4" }'),
   kind('{ shape: digits, keep_last: 1.5 }'),
   kind('{ shape: digits, keep_last: -1 }'),
   kind('{ shape: digits, begins_with: 9 }'),
-  kind('{ shape: digits, begins_with: "" }'),
   kind('{ shape: digits, begins_with: "9-" }'),
   kind('{ shape: digits, begins_with: "123456789012" }'),
   kind('{ shape: text, keep_first: 1 }'),
@@ -90,13 +82,11 @@ const BAD = [
   kind('{ shape: text, country: Germany }'),
   kind('{ shape: text, time_to_live_s: 0 }'),
   kind('{ shape: text, time_to_live_s: null }'),
-  kind('{ shape: text, mask: ends }'),
   kind('{ shape: text, mask: {} }'),
   kind('{ shape: text, mask: { show: year } }'),
   kind('{ shape: text, mask: { show: ends } }'),
   kind('{ shape: text, mask: { show: ends, last: 0 } }'),
   kind('{ shape: text, mask: { show: ends, last: 17 } }'),
-  kind('{ shape: text, mask: { show: domain } }'),
   kind('{ shape: text, mask: { show: nothing, last: 1 } }'),
 ];
 
@@ -138,25 +128,6 @@ test.each([
     const text = `version: 1\n${part}: { ${lines} }${rest}`;
     expect(judged(text)).toEqual({ schema: isGood, parser: isGood });
   }
-});
-
-test('the schema explains every option of every shape', () => {
-  const text = JSON.stringify(POLICY_SCHEMA);
-  for (const options of Object.values(OPTIONS))
-    for (const { description } of Object.values(options)) expect(text).toContain(description);
-});
-
-test('numbers have their bounds', () => {
-  for (const shape of SHAPES)
-    for (const [name, form] of Object.entries(OPTIONS[shape])) {
-      if (!('minimum' in form)) continue;
-      const { minimum: min, maximum: max } = form;
-      for (const value of [min - 1, min, max, max + 1]) {
-        const isGood = value >= min && value <= max;
-        const text = kind(`{ shape: ${shape}, ${name}: ${value} }`);
-        expect([text, judged(text)]).toEqual([text, { schema: isGood, parser: isGood }]);
-      }
-    }
 });
 
 test.each(SHAPES)('what %s keeps and shows by default is possible for it', (shape) => {

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { grow, olderShapeOf, shapeOf } from '../../src/shape/shape.ts';
 
 /** Any well-formed string, often with what the rules single out. */
@@ -33,29 +33,12 @@ test('a value without tab, Unicode space and e-mail with spaces has always had i
 const PUNCTUATION = '!"#$%&\'()*+,-./:;<=>?@[\\]^_`{|}~';
 const long = (count: number, one = 'x') => one.repeat(count);
 test.each([
-  ['a letter is drawn for a letter of either case', 'Ann', 'aaaaa'],
-  ['a digit is drawn for a digit', '1234567', '0000000'],
-  ['ASCII space and punctuation inside stay', 'Ann Lee, 12', 'aaa aaa, 00'],
   ['every ASCII punctuation mark stays', `abcde${PUNCTUATION}1`, `aaaaa${PUNCTUATION}0`],
-  ['a letter beyond ASCII becomes a letter', 'Zoë Ñuñez', 'aaa aaaaa'],
-  ['a digit beyond ASCII becomes a letter', '٣٤٥٦٧', 'aaaaa'],
-  ['a control character becomes a letter', 'ab\0cd\n\x7f', 'aaaaaaa'],
-  ['an emoji is one character', '😀😀😀 😀😀', 'aaa aa'],
-  ['a combining mark is a character', 'e\u0301e\u0301e', 'aaaaa'],
-  ['spaces at the edges become letters', '  ab cd ', 'aaaa aaa'],
-  ['a tab or a space of Unicode is a space', 'ann\tlee\u00a0bo\u3000x', 'aaa aaa aa a'],
-  ['any of them at the edges becomes a letter', '\t\u00a0ab cd\u2009 ', 'aaaa aaaa'],
   ['a line end becomes a letter', 'ab\r\ncd\u2028', 'aaaaaaa'],
-  ['nothing but spaces becomes letters', '      ', 'aaaaaa'],
-  ['an e-mail is letters @ letters . letters', 'ann@ex.com', 'aaa@aa.aaa'],
-  ['its digits and punctuation become letters', 'a.b-1+x@e-x1.co', 'aaaaaaa@aaaa.aa'],
-  ['only the last dot of its domain stays', 'ann@mail.ex.com', 'aaa@aaaaaaa.aaa'],
   ['its parts are as long as the original in characters', 'añ😀@é.com', 'aaa@a.aaa'],
   ['no e-mail: a space', 'write to an1@ex.com', 'aaaaa aa aa0@aa.aaa'],
-  ['no e-mail: a space at an edge', 'a.n1@ex.com ', 'a.a0@aa.aaaa'],
   ['no e-mail: a tab', 'an1@e\tx.com', 'aa0@a a.aaa'],
   ['no e-mail: a no-break space', 'an1@e\u00a0x.com', 'aa0@a a.aaa'],
-  ['no e-mail: two @', 'an1@b@ex.com', 'aa0@a@aa.aaa'],
   ['no e-mail: no dot in the domain', 'a.n1@excom', 'a.a0@aaaaa'],
   ['no e-mail: nothing before the @', '@ex1.com', '@aa0.aaa'],
   ['no e-mail: nothing between @ and dot', 'ann1@.com', 'aaa0@.aaa'],
@@ -68,9 +51,6 @@ test.each([
   ['the last drawn run grows', 'ab-12!', 'aa-0000!'],
   ['and keeps what follows it', '(1)', '(000000)'],
   ['no more than needed', 'abc1', 'aaa00'],
-  ['the local part of an e-mail grows', 'a@b.c', 'aaa@a.a'],
-  ['the empty string gets eight letters', '', 'aaaaaaaa'],
-  ['no drawn character gets eight letters at the end', '---', '---aaaaaaaa'],
   ['only 256 characters shape the stem', `${long(256)}1-1`, long(256, 'a')],
   ['the 256th does', `${long(255)}1-1`, `${long(255, 'a')}0`],
   ['they are code points: no emoji is split', long(256, '😀'), long(256, 'a')],
@@ -81,25 +61,15 @@ test.each([
   expect(shapeOf(value)).toBe(shape);
 });
 
-describe('a shape that grows', () => {
-  test.each([
-    ['adds to the last drawn run', 'aaa-00!', 2, 'aaa-0000!'],
-    ['adds to the local part of an e-mail', 'aa@aa.aa', 3, 'aaaaa@aa.aa'],
-    ['by nothing changes nothing', 'aa-00', 0, 'aa-00'],
-  ])('%s', (_, shape, extra, grown) => {
-    expect(grow(shape, extra)).toBe(grown);
-  });
-
-  test('makes the stem of any value longer by exactly so many drawn characters', () => {
-    fc.assert(
-      fc.property(values, fc.integer({ min: 1, max: 7 }), (value, extra) => {
-        const shape = shapeOf(value);
-        const grown = grow(shape, extra);
-        expect(grown.length).toBe(shape.length + extra);
-        expect(stems(grown)).toBeGreaterThan(stems(shape));
-      }),
-    );
-  });
+test('a shape that grows makes the stem of any value longer by exactly so many drawn characters', () => {
+  fc.assert(
+    fc.property(values, fc.integer({ min: 1, max: 7 }), (value, extra) => {
+      const shape = shapeOf(value);
+      const grown = grow(shape, extra);
+      expect(grown.length).toBe(shape.length + extra);
+      expect(stems(grown)).toBeGreaterThan(stems(shape));
+    }),
+  );
 });
 
 test('a shape has a space for a tab and for every space of Unicode, for nothing else', () => {

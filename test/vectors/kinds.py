@@ -4,6 +4,8 @@ A second implementation of docs/operating/kinds.md and docs/record-format.md. It
 the program that the vectors check. To make them again:
 
 python3 test/vectors/kinds.py > test/vectors/kinds.json && npm run -s format
+
+With the argument draw, it writes the tokens of the kinds and values that it reads.
 """
 
 import calendar
@@ -316,5 +318,9 @@ ABOUT = (
     "Made by kinds.py, a second implementation. Settings that are not here have their defaults."
 )
 if __name__ == "__main__":
-    json.dump({"about": ABOUT, "cases": list(vectors())}, sys.stdout, indent=1)
-    print()
+    if sys.argv[1:] == ["draw"]:
+        cases = ({**DEFAULTS, **kind, "value": value} for kind, value in json.load(sys.stdin))
+        json.dump([token_of(case, case["value"])[0] for case in cases], sys.stdout)
+    else:
+        json.dump({"about": ABOUT, "cases": list(vectors())}, sys.stdout, indent=1)
+        print()

@@ -242,15 +242,14 @@ export class PolicyInForce {
     const { policy, problem, asOfMs } = this.#follower.latest;
     const isOld = leaseMs() - asOfMs >= POLICY_LEASE_MS;
     const words = operatorError(problem)?.message ?? 'The database does not answer.';
-    const { version = 0, tag = null } = policy ?? {};
-    return { version, tag, problem: isOld ? words : null };
+    return { version: policy.version, tag: policy.tag || null, problem: isOld ? words : null };
   }
 
   /** The tokens of the examples stay the same as long as the policy does. */
   get detail(): Omit<PolicyDetail, 'document'> {
     const { policy } = this.#follower.latest;
     const { version, tag } = this.#detail;
-    if (policy !== undefined && (policy.version !== version || policy.tag !== tag)) {
+    if (policy.version > 0 && (policy.version !== version || policy.tag !== tag)) {
       const described = describePolicy(policy, this.#suffix);
       this.#detail = { version: policy.version, tag: policy.tag, ...described };
     }
@@ -260,7 +259,7 @@ export class PolicyInForce {
   /** null: there is no policy, or the client may not detokenize. */
   seenBy(client: Client): readonly SeenKind[] | null {
     const { policy } = this.#follower.latest;
-    if (policy === undefined || !client.can_detokenize) return null;
+    if (policy.version === 0 || !client.can_detokenize) return null;
     const rights = seenBy(policy, client);
     return this.detail.kinds.map(({ name, example }): SeenKind => {
       const right = rights[name]!;

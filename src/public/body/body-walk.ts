@@ -1,4 +1,5 @@
 import { eachMember, hasItems, isName, type JsonType, JsonWalk, skipSpace, valueEnd } from '#paths';
+import type { Policy } from '../../policy/policy.ts';
 import { inEach, type PathNode, type PolicyRules } from '../../policy/rules.ts';
 import { MAX_DEPTH } from '../schema.ts';
 import { checkName, checkText, problem, Step, tooManyValues } from './data.ts';
@@ -15,7 +16,7 @@ export interface BodyPlace {
 }
 
 /** The paths of a policy, and what becomes of strings elsewhere. */
-type Walked = Pick<PolicyRules, 'tree' | 'elsewhere'>;
+type Walked = Pick<PolicyRules, 'tree'> & Pick<Policy, 'elsewhere'>;
 
 interface WalkOptions {
   readonly maxPlaces: number;
@@ -40,7 +41,7 @@ export class BodyWalk extends JsonWalk {
   start = 0;
   end = 0;
   readonly #options: WalkOptions;
-  readonly #elsewhere: PolicyRules['elsewhere'];
+  readonly #elsewhere: Policy['elsewhere'];
   #step = new Step(undefined, 'data');
   /** How many steps of the path have names that strings elsewhere may have. */
   #checked = 1;

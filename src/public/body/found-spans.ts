@@ -90,7 +90,7 @@ async function detect(
   await nextTurn();
   let next = 0;
   return windows.map((ofText, i) => [
-    ...ofText.flatMap((one) => inWhole(one, foundOf(found[next++]!, viewer.rules.detect))),
+    ...ofText.flatMap((one) => inWhole(one, foundOf(found[next++]!, viewer.rules.policy.detect))),
     ...entities[i]!,
   ]);
 }
@@ -107,7 +107,7 @@ async function entitiesIn(
   { rules }: Viewer,
   texts: readonly Searched[],
 ): Promise<Found[][]> {
-  const settings = entitiesOf(rules.detect);
+  const settings = entitiesOf(rules.policy.detect);
   if (settings.length === 0) return texts.map(() => []);
   const { presidio } = exchange.context;
   if (presidio === undefined) throw new InternalError('presidio_missing');
@@ -167,12 +167,12 @@ export function soughtIn(
     throw invalid('data.detect: must be true or false');
   const listed = wordsIn(words, rules);
   const isDetecting = detect ?? spans === undefined;
-  if (rules.detect.length === 0 && (detect === true || (isDetecting && words === undefined)))
+  if (rules.policy.detect.length === 0 && (detect === true || (isDetecting && words === undefined)))
     throw invalid(
       'data.text: the policy has no detect, so nothing is found by itself; send spans or words, or an operator can add detect to the policy',
     );
   if (!isDetecting && listed === undefined) return undefined;
-  return { words: listed, isDetecting: isDetecting && rules.detect.length > 0 };
+  return { words: listed, isDetecting: isDetecting && rules.policy.detect.length > 0 };
 }
 
 const MAX_WORD_CHARACTERS = 200;
@@ -198,7 +198,7 @@ function wordsIn(json: unknown, rules: PolicyRules): Words<string> | undefined {
 
 /** @throws CallerError invalid_type */
 export function kindIn(name: unknown, path: string, rules: PolicyRules): Kind {
-  if (rules.version === 0)
+  if (rules.policy.version === 0)
     throw invalid(
       `${path}: this vault has no policy, so it has no kinds of word tokens; an operator can apply one: standin policy apply`,
     );

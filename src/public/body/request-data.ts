@@ -105,7 +105,8 @@ export async function dataOf(exchange: Exchange, body: Buffer): Promise<RequestD
     );
   }
   exchange.reserve(body.length);
-  const walk = new BodyWalk(checked.text, rules, {
+  const walked = { tree: rules.tree, elsewhere: rules.policy.elsewhere };
+  const walk = new BodyWalk(checked.text, walked, {
     maxPlaces: valuesLimit,
     onUnnamed: (node, name) => warnOfNear(exchange, rules, node, name),
   });
@@ -123,7 +124,7 @@ function warnOfNear(
   const near = rules.nearNames.find(node, name, startedAtMs);
   if (near === undefined) return;
   const { client_id: clientId } = caller!.client;
-  const about = { request_id: id, client_id: clientId, policy: rules.version, ...near };
+  const about = { request_id: id, client_id: clientId, policy: rules.policy.version, ...near };
   log.warn(about, 'a request has a field that is nearly one of the policy: is it misspelt?');
 }
 

@@ -81,7 +81,7 @@ async function protect(exchange: Exchange, guarded: Guarded): Promise<ResponseCo
   const { strings, hasFiles } = stringsOf(guarded);
   if (hasFiles && !exchange.context.guardrail!.passesImages)
     return { status: 200, body: blocked(FILES) };
-  if (viewer.rules.detect.length === 0)
+  if (viewer.rules.policy.detect.length === 0)
     throw invalid('texts: the policy has no detect, so nothing is found; an operator can add it');
   const searched = strings.map((text) => ({ text, spans: [] }));
   const found = await findSpans(exchange, viewer, searched, { isDetecting: true });

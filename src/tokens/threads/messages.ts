@@ -21,12 +21,9 @@ export interface ThreadData {
   readonly timeline: SharedArrayBuffer;
 }
 
-/** In the place of a policy's tag. */
-export const NO_POLICY = '';
-
 /** A viewer, and the kinds of texts. */
 export interface View {
-  /** Tag of the policy; NO_POLICY: there is none. */
+  /** Tag of the policy. */
   readonly policy: string;
   readonly entry: string | null;
   readonly space: string;
@@ -53,7 +50,7 @@ export function viewOf(
   const isOfTokens = operation === 'detokenize' || operation === 'sizes';
   let marks = '';
   for (const kind of kinds) marks += isOfTokens ? tokenMark(kind, space) : kindMark(kind, rules);
-  return { policy: rules.tag ?? NO_POLICY, entry, space, marks };
+  return { policy: rules.policy.tag, entry, space, marks };
 }
 
 function tokenMark({ settings }: Kind, space: string): string {

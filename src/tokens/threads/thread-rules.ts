@@ -1,20 +1,12 @@
 import type { TokenOptions } from '../../client-settings.ts';
 import { scopeOf } from '../../crypto/scope.ts';
 import { TooSlow } from '../../detect/pattern.ts';
-import { type Policy, rightIn } from '../../policy/policy.ts';
+import { NO_POLICY, type Policy, rightIn } from '../../policy/policy.ts';
 import { type Kind, PolicyRules } from '../../policy/rules.ts';
 import { DEFAULT_KIND, type Value } from '../../types.ts';
 import type { Visibility } from '../detokenizer.ts';
 import type { ValueOptions } from '../tokenizer.ts';
-import {
-  hiddenKind,
-  kindMark,
-  kindPrefix,
-  markedKind,
-  NO_POLICY,
-  SCOPED,
-  type View,
-} from './messages.ts';
+import { hiddenKind, kindMark, kindPrefix, markedKind, SCOPED, type View } from './messages.ts';
 
 /** Calls under way name the policy of the time when they came. Policies change seldom. */
 const KEPT_POLICIES = 8;
@@ -34,7 +26,7 @@ interface Ready {
 /** The policies in a vault thread, which decide how values are drawn and what leaves the thread. */
 export class ThreadRules {
   /** By tag: a failover can give the number of a version to another document. */
-  readonly #byTag = new Map<string, Ready>([[NO_POLICY, readyOf(undefined)]]);
+  readonly #byTag = new Map<string, Ready>([[NO_POLICY.tag, readyOf(NO_POLICY)]]);
 
   add(policy: Policy): void {
     // One that comes back is the newest again.
@@ -103,13 +95,13 @@ export class ThreadRules {
   }
 }
 
-function readyOf(policy: Policy | undefined): Ready {
+function readyOf(policy: Policy): Ready {
   return { rules: new PolicyRules(policy), terms: new Map(), shows: new Map() };
 }
 
 function showOf(rules: PolicyRules, line: string | null, kind: string): Show {
   const prefix = kindPrefix(kind, rules);
-  switch (rightIn(rules, line, kind)) {
+  switch (rightIn(rules.policy, line, kind)) {
     case 'full':
       return (value) => (prefix + value) as Value;
     case 'masked':
