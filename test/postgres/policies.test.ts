@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { NO_POLICY } from '../../src/policy/policy.ts';
 import {
   PolicyFollower,
   type PolicySnapshot,
@@ -17,7 +18,7 @@ import { soon, sql } from '../support/vault.ts';
 const FIRST = 'version: 1\n';
 const SECOND =
   '# Zwölf Boxkämpfer \u{1f984}\r\nversion: 1\r\nfields: { "a\\u0000b": text }\r\n\r\n';
-const NONE_KNOWN = { policy: undefined, asOfMs: -Infinity };
+const NONE_KNOWN = { policy: NO_POLICY, asOfMs: -Infinity };
 
 async function newStore(kind: Place['kind'], serverUrl?: string) {
   const place = await ownPlace(kind, serverUrl);
@@ -103,7 +104,7 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     expect(follower.latest).toEqual({ ...NONE_KNOWN, problem: undefined });
     const beforeMs = leaseMs();
     await follower.start();
-    expect(follower.latest).toMatchObject({ policy: undefined, problem: undefined });
+    expect(follower.latest).toMatchObject({ policy: NO_POLICY, problem: undefined });
     expect(follower.latest.asOfMs).toBeGreaterThanOrEqual(beforeMs);
     await store.apply(FIRST, 0, soon());
     expect((await read(follower)).policy?.version).toBe(1);

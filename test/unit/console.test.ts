@@ -20,6 +20,7 @@ import {
 } from '../../src/ops/console/sampler.ts';
 import type { OpsContext } from '../../src/ops/web.ts';
 import { parsePolicy } from '../../src/policy/parse.ts';
+import { NO_POLICY } from '../../src/policy/policy.ts';
 import {
   type PolicyFollower,
   type PolicySnapshot,
@@ -204,7 +205,7 @@ test('a reader that does not read is cut off, and another has every sample', asy
 });
 
 function shown(latest: Partial<PolicySnapshot>): PolicyInForce {
-  const snapshot = { policy: undefined, asOfMs: leaseMs(), problem: undefined, ...latest };
+  const snapshot = { policy: NO_POLICY, asOfMs: leaseMs(), problem: undefined, ...latest };
   return new PolicyInForce({ latest: snapshot } as unknown as PolicyFollower, 'tok');
 }
 

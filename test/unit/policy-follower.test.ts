@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
-import type { Policy } from '../../src/policy/policy.ts';
+import { NO_POLICY, type Policy } from '../../src/policy/policy.ts';
 import { PolicyFollower } from '../../src/policy/policy-follower.ts';
 import { defaultKind } from '../../src/shape/kind-settings.ts';
 import type { PolicyStore } from '../../src/store/policies.ts';
@@ -44,13 +44,13 @@ test('a policy is its number and its content, and none is one, too', async () =>
     await follower.refresh();
     return follower.current();
   };
-  expect(await read(undefined)).toMatchObject({ version: 0, tag: undefined });
+  expect((await read(undefined)).policy).toBe(NO_POLICY);
   const first = await read(policy(1, 'a'));
   expect(await read(policy(1, 'a'))).toBe(first);
-  expect(await read(policy(1, 'b'))).toMatchObject({ version: 1, tag: 'b' });
-  expect(await read(policy(2, 'b'))).toMatchObject({ version: 2, tag: 'b' });
-  expect(await read(undefined)).toMatchObject({ version: 0, tag: undefined });
-  expect(await read(policy(1, 'a'))).toMatchObject({ version: 1, tag: 'a' });
+  expect(await read(policy(1, 'b'))).toMatchObject({ policy: { version: 1, tag: 'b' } });
+  expect(await read(policy(2, 'b'))).toMatchObject({ policy: { version: 2, tag: 'b' } });
+  expect((await read(undefined)).policy).toBe(NO_POLICY);
+  expect(await read(policy(1, 'a'))).toMatchObject({ policy: { version: 1, tag: 'a' } });
   expect(passed).toEqual(['a', 'b', 'b', 'a']);
 });
 
