@@ -216,7 +216,7 @@ export const CODE: Readonly<Record<string, readonly [file: string, digest: strin
   '#onPrimary': ['store/pool.ts', 'be63e85d'],
   CANDIDATES: ['store/policies.ts', '9aaf6366'],
   apply: ['store/policies.ts', '3afa9db0'],
-  '#newestDurable': ['policy/policy-follower.ts', '97da8c7c'],
+  '#newestDurable': ['policy/policy-follower.ts', '7954652f'],
   isVersion: ['policy/policy-follower.ts', 'ca5e99fa'],
   retireKey: ['vault/key-lifecycle.ts', 'a91527e9'],
   rewrapKeys: ['vault/key-lifecycle.ts', 'cab47140'],
