@@ -21,7 +21,7 @@ import { RecentRequests } from '../observe/recent-requests.ts';
 import { PolicyFollower, PolicyNotDurable } from '../policy/policy-follower.ts';
 import { readOffThread } from '../policy/policy-work.ts';
 import type { ServerContext } from '../public/exchange.ts';
-import { Guardrail, MemoryCalls, SHARED_CALLS } from '../public/guardrail/calls.ts';
+import { CALL_LIFETIME_S, Guardrail, MemoryCalls } from '../public/guardrail/calls.ts';
 import { createHttpServer } from '../public/server.ts';
 import { Descriptors, renewCertificate } from '../public/transport/connections.ts';
 import { listen, untilAccepted } from '../public/transport/listen.ts';
@@ -240,7 +240,7 @@ async function openGuardrail({ config, log }: ListenerOptions): Promise<Guardrai
   const { REDIS_URL: redisUrl } = config;
   // Only nodes that use Redis load its library.
   const calls = redisUrl
-    ? new (await import('../limits/redis-strings.ts')).RedisStrings(redisUrl, SHARED_CALLS)
+    ? new (await import('../limits/redis-calls.ts')).RedisCalls(redisUrl, CALL_LIFETIME_S)
     : new MemoryCalls();
   return new Guardrail(calls, config.GUARDRAIL_IMAGES === 'pass', (unknown) =>
     log.warn({ unknown }, 'answers of models whose calls are unknown: their tokens stay tokens'),

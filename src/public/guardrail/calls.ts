@@ -1,8 +1,7 @@
 import { hash } from 'node:crypto';
-import { CallerError } from '../../errors.ts';
 
 /** An answer that comes later restores nothing. */
-const LIFETIME_S = 3_600;
+export const CALL_LIFETIME_S = 3_600;
 const REPORT_INTERVAL_MS = 1_000;
 const MAX_BYTES = 33_554_432;
 /** Of a Map, besides key and conversation. */
@@ -64,7 +63,7 @@ export class MemoryCalls implements Calls {
 
   put(key: string, conversation: string): void {
     this.#drop(key);
-    this.#calls.set(key, { conversation, endsAtMs: this.#nowMs() + LIFETIME_S * 1_000 });
+    this.#calls.set(key, { conversation, endsAtMs: this.#nowMs() + CALL_LIFETIME_S * 1_000 });
     this.#bytes += bytesOf(key, conversation);
     for (const [oldest, { endsAtMs }] of this.#calls) {
       if (this.#bytes <= this.#maxBytes && endsAtMs > this.#nowMs()) break;
@@ -91,15 +90,4 @@ export class MemoryCalls implements Calls {
 
 function bytesOf(key: string, conversation: string): number {
   return ENTRY_BYTES + key.length + conversation.length;
-}
-
-/** Of RedisStrings. */
-export const SHARED_CALLS = { prefix: 'standin:call:', lifetimeS: LIFETIME_S, away };
-
-function away(): CallerError {
-  return new CallerError(
-    'overloaded',
-    'Redis does not answer, and it has the conversations of LiteLLM; send the request again',
-    1,
-  );
 }
