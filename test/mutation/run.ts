@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { ROOT } from '../support/program.ts';
 import { MUTANTS } from './list.ts';
-import { changed, type Mutant, problemOf, roomOf } from './mutant.ts';
+import { changed, type Mutant, problemOf } from './mutant.ts';
 
 /**
  * Makes each change of the list in a copy of the repository, builds it and runs its tests, which must fail.
@@ -200,14 +200,10 @@ async function work(name: string): Promise<void> {
 function report(): boolean {
   const outcomeOf = (mutant: Mutant) => results[keyOf(mutant)]?.outcome ?? 'changed meanwhile';
   const isNoticed = (mutant: Mutant) => /^(killed|timed out)$/.test(outcomeOf(mutant));
-  console.log('\n| Room | Changes | Noticed |\n|---|---|---|');
-  for (const room of [...new Set(chosen.map(roomOf)), 'all']) {
-    const among = chosen.filter((mutant) => room === 'all' || roomOf(mutant) === room);
-    console.log(`| ${room} | ${among.length} | ${among.filter(isNoticed).length} |`);
-  }
   const bad = chosen.filter((mutant) => !isNoticed(mutant));
   for (const mutant of bad)
     console.log(`\n${outcomeOf(mutant)}: ${mutant.id} (${mutant.file}): ${mutant.promise}`);
+  console.log(`\n${chosen.length - bad.length} of ${chosen.length} changes noticed`);
   return bad.length === 0;
 }
 
