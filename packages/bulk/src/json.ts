@@ -75,7 +75,8 @@ export class JsonFormat implements RowFormat {
     const at = this.#options.rows === 'lines' ? this.#text.indexOf('\n', start) : -1;
     if (at === -1 && !isEnd) return undefined;
     const end = at === -1 ? bytes.length : at + 1;
-    const row = { line, lineEnds: lineEndsIn(bytes, start, end), start, end };
+    const lineEnds = at === -1 ? lineEndsIn(bytes, start, end) : 1;
+    const row = { line, lineEnds, start, end };
     const first = skipSpace(this.#text, start);
     if (first >= end) return { ...row, isBlank: true, ...NOTHING };
     return { ...row, isBlank: false, ...this.#find(bytes, first, end) };
