@@ -165,10 +165,8 @@ describe.skipIf(chromiumBin === undefined)('the console in Chromium', () => {
     };
     await eventually(rate).toMatch(/^(?!0 )[\d.]+ of 50$/);
     const names = () => page.locator('.client-name a').allTextContents();
-    await tab.button('Client').click();
+    await choose('Name');
     expect(await names()).toEqual([NAME, 'first', 'Zebra']);
-    await tab.button('Client').click();
-    expect((await names())[0]).toBe('Zebra');
     await page.getByLabel('Filter').fill('zeb');
     expect(await names()).toEqual(['Zebra']);
     await tab.shows('1 of 3 clients');

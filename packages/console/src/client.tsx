@@ -81,26 +81,23 @@ function Parts({ client }: { client: ClientDetail }) {
 const DEFAULT_KEY_LIFE = '90d';
 const EXAMPLE_PER_S = 100;
 
-/** What the commands for this client do, and they. Numbers in them are examples to change. */
+/** What the commands for this client do, and they. What they set is an example to change. */
 function commandsOf(client: ClientDetail): (readonly [does: string, line: string])[] {
-  const { client_id: id, can_lookup: canLookup, limits } = client;
+  const { client_id: id, limits } = client;
   const update = `standin client update ${id}`;
   if (client.disabled_at !== null) return [['Enable the client again', `${update} --enable`]];
-  const [counting] = limits;
-  const both = client.can_tokenize && client.can_detokenize;
-  const commands: (readonly [string, string])[] = [
+  // Who may do something has a limit.
+  const can = limits.length === 0 ? 'tokenize' : rightsOf(client).replaceAll(' ', '');
+  const ofLimit = limits.slice(0, 1).map(({ name, words, perS }): [string, string] => {
+    const option = `--${name.replaceAll('_', '-')} ${perS || EXAMPLE_PER_S}`;
+    return [`Set its limit: ${words.toLowerCase()}`, `${update} ${option}`];
+  });
+  return [
+    ...ofLimit,
     ['Issue another API key', `standin api-key issue --client ${id} --expires ${DEFAULT_KEY_LIFE}`],
-    both
-      ? ['Allow it to tokenize only', `${update} --can tokenize`]
-      : [
-          'Allow it to tokenize and detokenize',
-          `${update} --can tokenize,detokenize${canLookup ? ',lookup' : ''}`,
-        ],
+    ['Set what it may do', `${update} --can ${can}`],
     ['Refuse all its requests', `standin client disable ${id}`],
   ];
-  if (counting === undefined) return commands;
-  const option = `--${counting.name.replaceAll('_', '-')} ${counting.perS || EXAMPLE_PER_S}`;
-  return [[`Set its limit: ${counting.words.toLowerCase()}`, `${update} ${option}`], ...commands];
 }
 
 function RateChart({ name, rates }: ClientDetail) {

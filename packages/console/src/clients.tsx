@@ -3,41 +3,36 @@ import { MakeClient } from './acts.tsx';
 import { useLatest } from './answer.ts';
 import { feed } from './feed.ts';
 import { ago, clientAddress, date, limitShown, plural, rightsOf, si, whole } from './format.ts';
-import { arrange, clicked, isSortable, type Order } from './lists.ts';
-import { Badge, Bar, type Column, Filter, Id, Share, Table } from './parts.tsx';
+import { arrange, ORDERS } from './lists.ts';
+import { Badge, Bar, Choices, type Column, Filter, Id, Share, Table } from './parts.tsx';
 import type { ClientState, ClientsState } from './protocol.ts';
+
+const NAMES = Object.keys(ORDERS) as (keyof typeof ORDERS)[];
 
 /** The clients, with their last use and their rate. */
 export function Clients() {
   const [filter, setFilter] = useState('');
-  const [order, setOrder] = useState<Order>({ column: 'Last use', isDescending: true });
+  const [order, setOrder] = useState(0);
   const { state } = feed;
   const { known } = useLatest(state?.clients);
-  const shown = arrange(known?.shown ?? [], filter, order);
+  const shown = arrange(known?.shown ?? [], filter, NAMES[order]!);
   const isUnknown = state !== null && state.clients === null;
   const note = isUnknown
     ? 'Not known at the moment: the database does not answer.'
     : known && countOf(shown.length, known);
-  const columns = columnsOf(known?.shown ?? []).map((column) => {
-    if (column === false || !isSortable(column[0])) return column;
-    const [head, cell] = column;
-    const sort = () => setOrder(clicked(head, order));
-    const title = (
-      <button type="button" class="sort copy" onClick={sort}>
-        {head}
-      </button>
-    );
-    const direction = order.isDescending ? 'descending' : 'ascending';
-    return [head, cell, title, head === order.column ? direction : undefined] as const;
-  });
   return (
     <>
       <Bar title="Clients" note={note}>
         <MakeClient />
+        <Choices legend="Order" names={NAMES} chosen={order} choose={setOrder} />
         <Filter name="Filter" hint="Name, client_id or space" text={filter} change={setFilter} />
       </Bar>
       <section class={isUnknown ? 'card stale' : 'card'} aria-label="Clients">
-        <Table columns={columns} rows={shown} keyOf={({ client_id: id }) => id} />
+        <Table
+          columns={columnsOf(known?.shown ?? [])}
+          rows={shown}
+          keyOf={({ client_id: id }) => id}
+        />
       </section>
     </>
   );

@@ -94,13 +94,8 @@ export function Facts({ facts }: { facts: readonly (Fact | false)[] }) {
   );
 }
 
-/** A head of '': the column needs none. `title` is shown instead of its words. */
-export type Column<T> = readonly [
-  head: string,
-  cell: (row: T) => Children,
-  title?: Children,
-  order?: 'ascending' | 'descending' | undefined,
-];
+/** A head of '': the column needs none. */
+export type Column<T> = readonly [head: string, cell: (row: T) => Children];
 
 interface TableProps<T> {
   /** `rows`: its rows become cards in a narrow window. */
@@ -117,11 +112,11 @@ export function Table<T>({ kind = 'rows', columns, rows, keyOf }: TableProps<T>)
     <table class={kind}>
       <thead>
         <tr>
-          {shown.map(([head, , title = head, order]) => {
+          {shown.map(([head]) => {
             const Head = head === '' ? 'td' : 'th';
             return (
-              <Head key={head} scope={head === '' ? undefined : 'col'} aria-sort={order}>
-                {title}
+              <Head key={head} scope={head === '' ? undefined : 'col'}>
+                {head}
               </Head>
             );
           })}

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { EventReader } from '../src/event-stream.ts';
 import { ago, bytes, duration, ms, percent, si } from '../src/format.ts';
 import { checksOf, databaseAdvice, worstOf } from '../src/health.ts';
-import { arrange, type SortColumn } from '../src/lists.ts';
+import { arrange, type ORDERS } from '../src/lists.ts';
 import type { ClientState, ConsoleState, Sample } from '../src/protocol.ts';
 import { columnsOf, figuresOf, windowOf, withSample } from '../src/samples.ts';
 
@@ -61,22 +61,21 @@ describe('samples', () => {
 });
 
 describe('clients', () => {
-  const client = (name: string, requestsPerS: number | null, lastUsedAt: string | null) =>
-    ({ client_id: `id_${name}`, name, requestsPerS, last_used_at: lastUsedAt }) as ClientState;
-  const all = [
-    client('b one', 1, null),
-    client('a one', null, '2026-01-02'),
-    client('c', 3, '2026-01-01'),
-  ];
+  const client = (name: string, requestsPerS: number | null) =>
+    ({ client_id: `id_${name}`, name, requestsPerS }) as ClientState;
+  const all = [client('b one', 1), client('a one', null), client('c', 3)];
 
-  test.each<[string, SortColumn, boolean, string]>([
-    ['', 'Client', false, 'a one,b one,c'],
-    [' ONE  id_b', 'Client', false, 'b one'],
-    ['', 'Requests per second', true, 'c,b one,a one'],
-    ['', 'Last use', true, 'a one,c,b one'],
-  ])('with the words "%s" of name and id, by %s', (filter, column, isDescending, names) => {
-    const shown = arrange(all, filter, { column, isDescending });
-    expect(shown.map(({ name }) => name).join()).toBe(names);
+  test.each<[string, keyof typeof ORDERS, string]>([
+    ['', 'Name', 'a one,b one,c'],
+    [' ONE  id_b', 'Name', 'b one'],
+    ['', 'Rate', 'c,b one,a one'],
+    ['', 'Last use', 'b one,a one,c'],
+  ])('with the words "%s" of name and id, by %s', (filter, order, names) => {
+    expect(
+      arrange(all, filter, order)
+        .map(({ name }) => name)
+        .join(),
+    ).toBe(names);
   });
 });
 
