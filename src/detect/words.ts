@@ -1,4 +1,4 @@
-import type { Stretch } from './detectors.ts';
+import type { Found } from './found.ts';
 
 /** Letters of scripts without spaces between words are words of their own. */
 const PARTS =
@@ -6,20 +6,21 @@ const PARTS =
 /** Of a listed word. The time to find words grows with it. */
 export const MAX_WORD_PARTS = 20;
 
-interface Node<Meaning> {
-  readonly next: Map<string, Node<Meaning>>;
-  meaning?: Meaning;
+interface Node {
+  readonly next: Map<string, Node>;
+  /** Of the word that ends here. */
+  kind?: string;
 }
 
 /**
  * Finds listed words in texts: whole words, in any case, the longest first. Between the parts of
  * one, such as name and surname, the text may have other blanks and punctuation.
  */
-export class Words<Meaning> {
-  readonly #root: Node<Meaning> = { next: new Map() };
+export class Words {
+  readonly #root: Node = { next: new Map() };
 
   /** @returns false for a word without letters and digits, or with too many parts */
-  add(word: string, meaning: Meaning): boolean {
+  add(word: string, kind: string): boolean {
     const parts = partsOf(word);
     if (parts.length === 0 || parts.length > MAX_WORD_PARTS) return false;
     let node = this.#root;
@@ -28,22 +29,22 @@ export class Words<Meaning> {
       node.next.set(part, next);
       node = next;
     }
-    node.meaning = meaning;
+    node.kind = kind;
     return true;
   }
 
-  find(text: string): (Stretch & { readonly meaning: Meaning })[] {
+  find(text: string): Found[] {
     const parts = partsOf(text);
-    const found: (Stretch & { readonly meaning: Meaning })[] = [];
+    const found: Found[] = [];
     for (let first = 0; first < parts.length; ) {
-      let node: Node<Meaning> | undefined = this.#root;
+      let node: Node | undefined = this.#root;
       let end = first;
       for (let i = first; i < parts.length && node !== undefined; i++) {
         node = node.next.get(parts[i]!.part);
-        if (node?.meaning === undefined) continue;
-        const stretch = { from: parts[first]!.from, to: parts[i]!.to, meaning: node.meaning };
+        if (node?.kind === undefined) continue;
+        const [from, to] = [parts[first]!.from, parts[i]!.to];
         if (end > first) found.pop();
-        found.push(stretch);
+        found.push({ from, to, kind: node.kind, finder: 'words' });
         end = i + 1;
       }
       first = Math.max(first + 1, end);

@@ -14,7 +14,7 @@ import { TokenFinder } from './token-finder.ts';
 /** What is looked for in texts. */
 export interface Sought {
   /** Words that the caller lists, with the names of their kinds. */
-  readonly words?: Words<string> | undefined;
+  readonly words?: Words | undefined;
   /** Whether the detectors of the policy look, too. */
   readonly isDetecting: boolean;
 }
@@ -145,11 +145,10 @@ function tooMany(max: number): CallerError {
   return invalid(`data.text: has more than ${max} values or tokens; send shorter texts`);
 }
 
-async function listedIn(text: string, words: Words<string>): Promise<Found[]> {
+async function listedIn(text: string, words: Words): Promise<Found[]> {
   const all: Found[] = [];
   for (const window of windowsOf(text)) {
-    for (const { from, to, meaning } of inWhole(window, words.find(window.text)))
-      all.push({ from, to, kind: meaning, finder: 'words' });
+    all.push(...inWhole(window, words.find(window.text)));
     await nextTurn();
   }
   return all;
@@ -178,13 +177,13 @@ export function soughtIn(
 const MAX_WORD_CHARACTERS = 200;
 
 /** The words of the caller. @throws CallerError invalid_type; the message names no word */
-function wordsIn(json: unknown, rules: PolicyRules): Words<string> | undefined {
+function wordsIn(json: unknown, rules: PolicyRules): Words | undefined {
   if (json === undefined) return undefined;
   if (!isObject(json)) throw invalid('data.words: must be an object of words and their kinds');
   const entries = Object.entries(json);
   if (entries.length > MAX_WORDS)
     throw invalid(`data.words: has more than ${MAX_WORDS} words; list those of this text`);
-  const words = new Words<string>();
+  const words = new Words();
   for (const [i, [word, kind]] of entries.entries()) {
     const path = `data.words, word ${i + 1}`;
     const { name } = kindIn(kind, path, rules).settings;
