@@ -102,29 +102,4 @@ describe.skipIf(postgresBin === undefined)('F29: the standby is cut off, the pri
     await expectUnknown(nodes[1]!, others, apiKey);
     await pair.ok('verify');
   });
-
-  test('a key that the standby does not have seals nothing: after the failover its version is another key', async () => {
-    const pair = await newPair();
-    const { primary, proxy, place, nodes, api_key: apiKey } = pair;
-    const [one, other] = nodes as [Service, Service];
-    proxy.silence();
-    const rotating = runCli(['keyring', 'rotate'], place);
-    await until(async () => (await waiting(pair)).length > 0, 'a rotation that waits');
-    await end(pair, await waiting(pair), 'pg_cancel_backend');
-    expect((await rotating).code).toBe(1);
-    const deks = "select 1 from standin.keyring where purpose = 'dek'";
-    expect(await pair.on(primary, deks)).toHaveLength(2);
-    for (const node of nodes)
-      await until(() => node.output().includes('the keyring cannot be renewed'), 'a look');
-
-    // One node sleeps through the failover and the rotation that is made again.
-    one.kill('SIGSTOP');
-    await failOver(pair, [other]);
-    await pair.ok('keyring rotate');
-    const calls = tokenizeEach(one, ten('late'), apiKey);
-    one.kill('SIGCONT');
-    await expectRestored(other, await calls, apiKey);
-    expect(await tokenizeEach(one, ten('after'), apiKey)).toHaveLength(10);
-    await pair.ok('verify');
-  });
 });

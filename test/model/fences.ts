@@ -176,61 +176,64 @@ isVersion
  * What the models say: definitions of the program, each with the digest of what was compared with the models. When
  * one changes, look at the models, renew them and docs/architecture.md, then the digest here.
  */
-export const CODE: Readonly<Record<string, readonly [file: string, digest: string]>> = {
-  openVersions: ['store/record-sql.ts', '2a9f78be'],
-  keyIdsOf: ['store/record-sql.ts', '6b2bc7f1'],
-  INSERT: ['store/record-sql.ts', '0daa0fe3'],
-  LEASED: ['store/record-sql.ts', '313a3d6d'],
-  INSERT_LEASED: ['store/record-sql.ts', 'b9b181a6'],
-  KEEP: ['store/record-sql.ts', '15a5b465'],
-  SUPERSEDE: ['store/record-sql.ts', 'd69103ca'],
-  REPLACE: ['store/record-sql.ts', '9b0beb53'],
-  HAS_STANDBY: ['store/record-sql.ts', '84ab223a'],
-  MESSAGE: ['store/record-sql.ts', '499fcdc0'],
-  WAITS_FOR_STANDBY: ['store/record-sql.ts', '8d8ad3c0'],
-  ONCE: ['store/record-sql.ts', '6c01d35b'],
-  findingWith: ['store/record-sql.ts', '7f89606b'],
-  '#written': ['store/records.ts', '4787142f'],
-  '#store': ['store/records.ts', 'd779e882'],
-  '#keepMissing': ['store/records.ts', '8b68dc06'],
-  outcomeOf: ['store/records.ts', 'e5121692'],
-  FIND: ['store/removal.ts', '7bbdb0bb'],
-  REMOVE: ['store/removal.ts', '3aeb5498'],
-  FORGET: ['store/removal.ts', '5613db73'],
-  forgetTokens: ['store/removal.ts', '88c605e9'],
-  find: ['store/removal.ts', '05f3181f'],
-  WRITERS: ['store/wrapped-keys.ts', '69e7d231'],
-  close: ['store/wrapped-keys.ts', 'd3369451'],
-  remove: ['store/wrapped-keys.ts', '704c6fc8'],
-  update: ['store/wrapped-keys.ts', '944f7d76'],
-  locked: ['store/wrapped-keys.ts', 'd2320db2'],
-  listDurable: ['store/wrapped-keys.ts', '1cd6694f'],
-  writersGone: ['store/wrapped-keys.ts', '26fe0cf5'],
-  lockAndList: ['store/wrapped-keys.ts', 'a7670ef3'],
-  insertKey: ['store/wrapped-keys.ts', '08f9019a'],
-  countRecords: ['store/wrapped-keys.ts', '7b791e46'],
-  replaceWalked: ['store/record-walk.ts', '4a9327e1'],
-  BEGIN: ['store/connection.ts', '3e17b084'],
-  openConnections: ['store/connection.ts', '01f58b63'],
-  durably: ['store/pool.ts', 'efcae6d1'],
-  '#onPrimary': ['store/pool.ts', 'be63e85d'],
-  CANDIDATES: ['store/policies.ts', '9aaf6366'],
-  apply: ['store/policies.ts', '3afa9db0'],
-  '#newestDurable': ['policy/policy-follower.ts', '7954652f'],
-  isVersion: ['policy/policy-follower.ts', 'ca5e99fa'],
-  retireKey: ['vault/key-lifecycle.ts', 'a91527e9'],
-  rewrapKeys: ['vault/key-lifecycle.ts', 'cab47140'],
-  '#checked': ['tokens/tokenizer.ts', 'b031abf1'],
-  '#mend': ['tokens/tokenizer.ts', 'fbaeb6a0'],
-  stepOf: ['tokens/tokenizer.ts', '9f0b9b78'],
-  '#place': ['records/import.ts', 'c6a0c4bf'],
-  '#takePlaces': ['records/import.ts', '04d83bea'],
-  '#besideDraws': ['records/import.ts', 'a2356417'],
-  lead: ['records/aliases.ts', '45d696f2'],
-  leave: ['records/aliases.ts', '131c945a'],
-  forgetRecords: ['records/removal.ts', '9653b2b5'],
-  tokensAmong: ['records/removal.ts', '4346d8ed'],
-};
+export const CODE: Readonly<Record<string, readonly [file: string, digest: string]>> =
+  Object.fromEntries(
+    `
+store/record-sql.ts
+openVersions=2a9f78be keyIdsOf=6b2bc7f1 INSERT=0daa0fe3 LEASED=313a3d6d INSERT_LEASED=b9b181a6 KEEP=15a5b465
+SUPERSEDE=d69103ca REPLACE=9b0beb53 HAS_STANDBY=84ab223a MESSAGE=499fcdc0 WAITS_FOR_STANDBY=8d8ad3c0 ONCE=6c01d35b
+findingWith=7f89606b
+
+store/records.ts
+#written=4787142f #store=d779e882 #keepMissing=8b68dc06 outcomeOf=e5121692
+
+store/removal.ts
+FIND=7bbdb0bb REMOVE=3aeb5498 FORGET=5613db73 forgetTokens=88c605e9 find=05f3181f
+
+store/wrapped-keys.ts
+WRITERS=69e7d231 close=d3369451 remove=704c6fc8 update=944f7d76 locked=d2320db2 listDurable=1cd6694f
+writersGone=26fe0cf5 lockAndList=a7670ef3 insertKey=08f9019a countRecords=7b791e46
+
+store/record-walk.ts
+replaceWalked=4a9327e1
+
+store/connection.ts
+BEGIN=3e17b084 openConnections=01f58b63
+
+store/pool.ts
+durably=efcae6d1 #onPrimary=be63e85d
+
+store/policies.ts
+CANDIDATES=9aaf6366 apply=3afa9db0
+
+policy/policy-follower.ts
+#newestDurable=7954652f isVersion=ca5e99fa
+
+vault/key-lifecycle.ts
+retireKey=a91527e9 rewrapKeys=cab47140
+
+tokens/tokenizer.ts
+#checked=b031abf1 #mend=fbaeb6a0 stepOf=9f0b9b78
+
+records/import.ts
+#place=c6a0c4bf #takePlaces=04d83bea #besideDraws=a2356417
+
+records/aliases.ts
+lead=45d696f2 leave=131c945a
+
+records/removal.ts
+forgetRecords=9653b2b5 tokensAmong=4346d8ed
+`
+      .trim()
+      .split('\n\n')
+      .flatMap((paragraph) => {
+        const [file, ...definitions] = paragraph.split(/\s/);
+        return definitions.map((one) => {
+          const [name, digest] = one.split('=') as [string, string];
+          return [name, [file!, digest] as const];
+        });
+      }),
+  );
 
 /** Files whose statements all have to be in CODE, besides those that the models leave out. */
 export const STATEMENT_FILES = [
@@ -239,18 +242,10 @@ export const STATEMENT_FILES = [
   'store/wrapped-keys.ts',
 ] as const;
 /** Parts of statements, and the removal of what has expired. */
-export const LEFT_OUT = [
-  'FINGERPRINTS',
-  'UNSEALED',
-  'SEALED',
-  'HAS_CITUS',
-  'ON_ONE_SERVER',
-  'ON_CITUS',
-  'COLUMNS',
-  'FIND_EXPIRED',
-  'EXPIRE',
-  'KEYS_ARE_GONE',
-];
+export const LEFT_OUT =
+  'FINGERPRINTS UNSEALED SEALED HAS_CITUS ON_ONE_SERVER ON_CITUS COLUMNS FIND_EXPIRED EXPIRE KEYS_ARE_GONE'.split(
+    ' ',
+  );
 
 export function sourceOf(file: string): string {
   return readFileSync(join(ROOT, 'src', file), 'utf8');

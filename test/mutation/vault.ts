@@ -24,7 +24,7 @@ in #answer by unit/batcher
 refresher.ts
 
 refresher-stale: A slow read brings back no older keys, policy or API keys.
-in #now by postgres/api-key-loads postgres/policies: a slow look|a slow read|a revocation back
+in #now by postgres/api-key-loads: a revocation back
 - if (startedAtMs < this.#takenMs) return;
 
 embedded/owner.ts

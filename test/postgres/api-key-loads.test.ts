@@ -7,13 +7,11 @@ import { JwtVerifier } from '../../src/access/jwt-verifier.ts';
 import { newApiKey, randomHex } from '../../src/crypto/api-key.ts';
 import { CallerError } from '../../src/errors.ts';
 import { ApiKeyStore } from '../../src/store/api-keys.ts';
-import { KeyringFollower } from '../../src/vault/keyring-follower.ts';
-import { openKeys, primaryVersionOf } from '../../src/vault/open-keys.ts';
 import { openVault } from '../../src/vault/vault.ts';
 import { AUDIENCE, IssuerStandIn, SUBJECT } from '../support/issuer.ts';
-import { actsOn, ownPlace, ownService } from '../support/own.ts';
+import { ownPlace, ownService } from '../support/own.ts';
 import { createClient, kinds, makeVault, type Place } from '../support/service.ts';
-import { openedVault, soon, sql } from '../support/vault.ts';
+import { openedVault, sql } from '../support/vault.ts';
 
 /** Reads of clients, API keys and keys that meet writes of others, or each other. */
 let place: Place;
@@ -208,25 +206,6 @@ describe.skipIf(!kinds().includes('server'))('on a server', () => {
     expect(uses.counts().get(caller.client.client_id)?.requests).toBe(1);
     // Its count begins again, so the old one is gone.
     expect(uses.of(issued.api_key_id, 'x', 0).counts.requests).toBe(0);
-  });
-
-  test('a slow read of the keyring that ends after a later one brings back neither older keys nor doubt', async () => {
-    await open();
-    const { keys, source } = openedVault(place);
-    const follower = new KeyringFollower(keys, source, await openKeys(keys, source, 'tok', soon()));
-    // The first read waits for the standby; later ones only when keys have changed.
-    await follower.refresh();
-    const slow = heldBack(keys, 'list');
-    const first = follower.refresh();
-    await slow.isRead();
-    await actsOn(place).json('keyring rotate');
-    await follower.refresh();
-    const newest = follower.latest;
-    expect(primaryVersionOf(newest.keys)).toBe(2);
-    slow.release();
-    await first;
-    // Neither its keys nor a failure: to it, the newest version looks gone.
-    expect(follower.latest).toBe(newest);
   });
 
   test('the first client is one, with one API key, when nodes meet an empty vault at once', async () => {

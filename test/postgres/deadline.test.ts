@@ -8,7 +8,15 @@ import { Detokenizer } from '../../src/tokens/detokenizer.ts';
 import { Tokenizer } from '../../src/tokens/tokenizer.ts';
 import type { Value } from '../../src/types.ts';
 import { testLeasedKeyring } from '../support/keys.ts';
-import { held, ownCluster, ownPlace, ownPool, ownVault, vaultAt } from '../support/own.ts';
+import {
+  held,
+  lockWaits,
+  ownCluster,
+  ownPlace,
+  ownPool,
+  ownVault,
+  vaultAt,
+} from '../support/own.ts';
 import { postgresBin, query } from '../support/postgres.ts';
 import { call, kinds, type Place, until } from '../support/service.ts';
 import { Authority, hasOpenssl, serveTls } from '../support/tls.ts';
@@ -18,11 +26,8 @@ const TERMS = { token_mode: 'deterministic', time_to_live_s: null } as const;
 const UNAVAILABLE = 'database unavailable';
 
 /** Resolves when so many connections of this name wait for a lock. */
-async function waits(url: string, name: string, isEnough: (count: number) => boolean) {
-  const text = `select 1 from pg_stat_activity where datname = current_database()
-    and wait_event_type = 'Lock' and application_name = $1`;
-  await until(async () => isEnough((await query(url, text, [name])).length), `waits of ${name}`);
-}
+const waits = (place: Place, name: string, isEnough: (count: number) => boolean) =>
+  lockWaits(place, `application_name = '${name}'`, isEnough);
 
 const lock = (place: Place, mode: string, name?: string) =>
   held(place, `lock table standin.records in ${mode} mode`, name);
@@ -65,7 +70,6 @@ describe.skipIf(!kinds().includes('server'))('on a server', () => {
 
   test('the second statement of a request has the time that the first one left, so that who asked first is answered first', async () => {
     const { place, service, json, tokenized } = await ownVault({ kind: 'server' });
-    const url = place.env.DATABASE_URL!;
     const one = (count: number) => count === 1;
     const { a: token } = await tokenized({ a: 'first' });
     // The note that it was stored stays: it is looked up, and then has to be written.
@@ -73,12 +77,12 @@ describe.skipIf(!kinds().includes('server'))('on a server', () => {
 
     const unlock = await lock(place, 'access exclusive');
     const first = call(service, 'tokenize', { a: 'first' });
-    await waits(url, 'standin', one);
+    await waits(place, 'standin', one);
     // Lets look-ups through, and no writes.
     const next = lock(place, 'share', 'next');
-    await waits(url, 'next', one);
+    await waits(place, 'next', one);
     const second = call(service, 'tokenize', { a: 'second' });
-    await waits(url, 'standin', (count) => count === 2);
+    await waits(place, 'standin', (count) => count === 2);
     await unlock();
     const unlockNext = await next;
     const order: string[] = [];
@@ -120,13 +124,13 @@ test
       const list = Array.from({ length: 10_000 }, (_, i) => `${mark} ${i}`);
       return call(service, 'tokenize', { list });
     });
-    await waits(direct, 'standin', (count) => count > 0);
+    await waits(atDirect, 'standin', (count) => count > 0);
     let answered = 0;
     for (const one of calls) void one.then(() => answered++);
     await until(() => answered === calls.length, 'all answers', 12_000);
     for (const { status, body } of await Promise.all(calls))
       expect([status, body.message]).toEqual([500, UNAVAILABLE]);
-    await waits(direct, 'standin', (count) => count === 0);
+    await waits(atDirect, 'standin', (count) => count === 0);
     const locks = `select 1 from pg_locks where mode = 'AccessExclusiveLock' and granted
       and relation = 'standin.records'::regclass`;
     expect(await query(direct, locks)).toHaveLength(1);

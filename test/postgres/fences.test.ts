@@ -1,8 +1,8 @@
-import pg from 'pg';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { DEFAULT_SETTINGS } from '../../src/client-settings.ts';
 import { StaleVersion } from '../../src/errors.ts';
 import { ClientStore } from '../../src/store/clients.ts';
+import type { Query } from '../../src/store/pool.ts';
 import { fingerprintOf, hexOf, replaceWalked } from '../../src/store/record-walk.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { forgetTokens } from '../../src/store/removal.ts';
@@ -13,9 +13,9 @@ import type { SealedRecord, Value } from '../../src/types.ts';
 import { retireKey } from '../../src/vault/key-lifecycle.ts';
 import { LeasedKeyring, SEAL_LEASE_MS } from '../../src/vault/leased-keyring.ts';
 import { testKeys } from '../support/keys.ts';
-import { blockVault, ownPool } from '../support/own.ts';
+import { blockVault, lockWaits, ownPool } from '../support/own.ts';
 import { kinds, until } from '../support/service.ts';
-import { addKeyVersions, randomRecord, soon, sql, vaultAddress } from '../support/vault.ts';
+import { addKeyVersions, randomRecord, soon, sql } from '../support/vault.ts';
 
 const TERMS = { token_mode: 'deterministic', time_to_live_s: null } as const;
 const tokensOf = (records: readonly SealedRecord[]) => records.map((one) => one.token_fingerprint);
@@ -52,25 +52,8 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     await query('truncate standin.records');
   });
 
-  /** A transaction of the test's own, on a connection of its own. */
-  async function inTransaction(work: (client: pg.Client) => Promise<void>): Promise<void> {
-    const client = new pg.Client(vaultAddress(at.place));
-    await client.connect();
-    try {
-      await client.query('begin isolation level read committed');
-      await work(client);
-      await client.query('commit');
-    } finally {
-      await client.end();
-    }
-  }
-
-  /** Resolves when a statement of the pool waits for a lock of this type. */
-  async function waitingFor(type: string): Promise<void> {
-    const text = `select 1 from pg_stat_activity where wait_event_type = 'Lock' and wait_event = $1
-      and datname = current_database()`;
-    await until(async () => (await query(text, [type])).length > 0, `a wait for ${type}`);
-  }
+  const inTransaction = (work: (ask: Query) => Promise<void>) => at.pool.transaction(soon(), work);
+  const waitingFor = (type: string) => lockWaits(at.place, `wait_event = '${type}'`);
 
   async function sealedOf(record: SealedRecord): Promise<Buffer> {
     const text = 'select sealed from standin.records where token_fingerprint = $1';
@@ -181,9 +164,9 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     await records().insert([record]);
     await forget(record);
     let forgetting: Promise<unknown> | undefined;
-    await inTransaction(async (client) => {
+    await inTransaction(async (ask) => {
       const revive = 'update standin.records set sealed = $2 where token_fingerprint = $1';
-      await client.query(revive, [uuid(record), record.sealed]);
+      await ask(revive, [uuid(record), record.sealed]);
       forgetting = forget(record);
       await waitingFor('transactionid');
     });
@@ -235,12 +218,11 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
         if (client.rate_limit !== null) throw new StaleVersion('it has a limit');
       });
     let changes: Promise<unknown>[] = [];
-    await inTransaction(async (client) => {
-      await client.query('select from standin.clients where client_id = $1 for update', [id]);
+    await inTransaction(async (ask) => {
+      await ask('select from standin.clients where client_id = $1 for update', [id]);
       changes = [change(1), change(2)];
       for (const one of changes) one.catch(() => {});
-      const waiting = "select 1 from pg_stat_activity where wait_event_type = 'Lock'";
-      await until(async () => (await query(waiting)).length === 2, 'both wait');
+      await lockWaits(at.place, 'true', (count) => count === 2);
     });
     const ended = await Promise.allSettled(changes);
     expect(ended.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
@@ -249,8 +231,8 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
   test('retire looks again whether the version is the primary, as after a failover that lost a newer one', async () => {
     await addKeyVersions(at.pool, 22, 23);
     let retiring: Promise<unknown> | undefined;
-    await inTransaction(async (client) => {
-      await client.query('update standin.records set key_version = key_version');
+    await inTransaction(async (ask) => {
+      await ask('update standin.records set key_version = key_version');
       retiring = retireKey(keys(), 22, 0);
       retiring.catch(() => {});
       await until(async () => (await closed(22)) !== undefined, 'the version is closed');
@@ -267,10 +249,10 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     await inTransaction(async (later) => {
       let gone: Promise<readonly string[]> | undefined;
       await inTransaction(async (earlier) => {
-        await earlier.query(write);
+        await earlier(write);
         gone = keys().writersGone(60_000);
         await until(() => looks.mock.settledResults[0]?.type === 'fulfilled', 'the first look');
-        await later.query(write);
+        await later(write);
       });
       expect(await gone).toEqual([]);
     });
@@ -280,8 +262,8 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     await addKeyVersions(at.pool, 30, 31);
     const late = randomRecord({ key_version: 30 });
     let retiring: Promise<unknown> | undefined;
-    await inTransaction(async (client) => {
-      await client.query(
+    await inTransaction(async (ask) => {
+      await ask(
         'insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed) values ($1, $1, 30, $2)',
         [uuid(late), late.sealed],
       );
@@ -300,11 +282,11 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
 
   test('retire gives up in words on a transaction that does not end, and destroys nothing', async () => {
     await addKeyVersions(at.pool, 40, 41);
-    await inTransaction(async (client) => {
-      await client.query('update standin.records set key_version = 40 where false');
-      const { rows } = await client.query('select pg_backend_pid() as pid');
+    await inTransaction(async (ask) => {
+      await ask('update standin.records set key_version = 40 where false');
+      const { rows } = await ask('select pg_backend_pid() as pid');
       await expect(retireKey(keys(), 40, 0, 100)).rejects.toThrow(
-        `may still write records with it (backends: ${rows[0].pid})`,
+        `may still write records with it (backends: ${rows[0]!.pid})`,
       );
       expect(await hasVersion(40)).toBe(true);
     });
@@ -317,13 +299,13 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     await records().insert([record], 100);
     const where = 'where token_fingerprint = $1';
     let inserting: Promise<readonly unknown[]> | undefined;
-    await inTransaction(async (client) => {
-      await client.query(`select 1 from standin.records ${where} for update`, [uuid(record)]);
+    await inTransaction(async (ask) => {
+      await ask(`select 1 from standin.records ${where} for update`, [uuid(record)]);
       // It is to be there for longer than it is, so it is written again, and waits.
       inserting = records().insert([record]);
       await waitingFor('transactionid');
       const set = 'set value_fingerprint = $2, sealed = $3';
-      await client.query(`update standin.records ${set} ${where}`, [
+      await ask(`update standin.records ${set} ${where}`, [
         uuid(record),
         Buffer.from(rival.value_fingerprint, 'latin1').toString('hex'),
         rival.sealed,
@@ -341,12 +323,12 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     const [first, , last] = made;
     const lock = 'select 1 from standin.records where token_fingerprint = $1 for update';
     let removing: Promise<unknown> | undefined;
-    await inTransaction(async (client) => {
-      await client.query(lock, [uuid(first!)]);
+    await inTransaction(async (ask) => {
+      await ask(lock, [uuid(first!)]);
       removing = forget(...made.toReversed());
       await waitingFor('transactionid');
       // It would fail, were the last one locked before the first.
-      await client.query(`${lock} nowait`, [uuid(last!)]);
+      await ask(`${lock} nowait`, [uuid(last!)]);
     });
     expect(await removing).toEqual(['known', 'known', 'known']);
   });

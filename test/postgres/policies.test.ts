@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { NO_POLICY } from '../../src/policy/policy.ts';
 import {
   PolicyFollower,
@@ -145,28 +145,6 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     await until(async () => (await follower.refresh()).problem === undefined, 'a read');
     expect(follower.latest.asOfMs).toBeGreaterThan(asOfMs);
     expect(problems).toHaveLength(2);
-  });
-
-  test('that a slow read brings are not taken after those of a later read', async () => {
-    const { follower } = following();
-    await store.apply(FIRST, 0, soon());
-    let release = () => {};
-    const held = new Promise<void>((resolve) => {
-      release = resolve;
-    });
-    const old = store.candidates(0, soon());
-    vi.spyOn(store, 'candidates').mockImplementationOnce(() => held.then(() => old));
-    const slow = follower.refresh();
-    await old;
-    await store.apply(SECOND, 1, soon());
-    const isNext = () => {
-      void follower.refresh();
-      return follower.latest.policy?.version === 2;
-    };
-    await until(isNext, 'a later read');
-    release();
-    await slow;
-    expect(follower.latest.policy?.version).toBe(2);
   });
 
   test('are noted as durable by their document: a failover can give the number to another', async () => {

@@ -10,7 +10,7 @@ import { Tokenizer } from '../../src/tokens/tokenizer.ts';
 import type { SealedRecord, Token, Value } from '../../src/types.ts';
 import { type CitusCluster, citusIsInstalled, startCitus } from '../support/citus.ts';
 import { testKeyring, testLeasedKeyring } from '../support/keys.ts';
-import { blockVault } from '../support/own.ts';
+import { blockVault, lockWaits } from '../support/own.ts';
 import { freePort } from '../support/processes.ts';
 import { Random } from '../support/random.ts';
 import { RetentionRun } from '../support/retention-run.ts';
@@ -255,9 +255,7 @@ describe.each(KINDS)('records that end, on %s', (kind) => {
     await at.pool.transaction(soon(), async (ask) => {
       await ask(`select 1 from ${row} for update`);
       begun = work();
-      const waiting = `select 1 from pg_stat_activity where wait_event_type = 'Lock'
-        and datname = current_database()`;
-      await until(async () => (await query(waiting)).length > 0, 'it waits for the row');
+      await lockWaits(at.place);
       await ask(`update ${row.replace(' where', ` set ${change} where`)}`);
     });
     return begun!;

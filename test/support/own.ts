@@ -130,6 +130,14 @@ export function blockVault(
   return at;
 }
 
+/** Resolves when `isEnough` is true of the number of backends that wait for a lock in a vault. */
+export async function lockWaits(place: Place, that = 'true', isEnough = (n: number) => n > 0) {
+  const text = `select pid from pg_stat_activity
+    where wait_event_type = 'Lock' and datname = current_database() and ${that}`;
+  const enough = async () => isEnough((await sql(place, text)).length);
+  await until(enough, `enough waits for a lock, where ${that}`);
+}
+
 /** A transaction in a vault that the returned function rolls back, or the end of the test. */
 export async function held(place: Place, statement: string, name = 'holder') {
   const client = new pg.Client({ ...vaultAddress(place), application_name: name });

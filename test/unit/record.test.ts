@@ -58,15 +58,15 @@ describe('does not open', () => {
 
   test.each<[string, Partial<SealedRecord>[]]>([
     [
-      'with any one bit of sealed changed',
+      'C05: with any one bit of sealed changed',
       bits(record.sealed.length * 8).map((bit) => ({ sealed: flipped(record.sealed, bit) })),
     ],
     [
-      'with any one bit of the token fingerprint changed',
+      'C05: with any one bit of the token fingerprint changed',
       bits(128).map((bit) => ({ token_fingerprint: flippedText(record.token_fingerprint, bit) })),
     ],
     [
-      'with any one bit of the value fingerprint changed',
+      'C05: with any one bit of the value fingerprint changed',
       bits(128).map((bit) => ({ value_fingerprint: flippedText(record.value_fingerprint, bit) })),
     ],
     ['cut anywhere', bits(record.sealed.length).map((bytes) => cut(record, bytes))],
