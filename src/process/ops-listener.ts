@@ -17,7 +17,7 @@ import { renewCertificate } from '../public/transport/connections.ts';
 import { listen } from '../public/transport/listen.ts';
 import { EveryKind } from '../tokens/every-kind.ts';
 import type { TlsPem } from '../types.ts';
-import { AdminVault } from '../vault/vault.ts';
+import { adminVault } from '../vault/vault.ts';
 import type { VaultSizes } from '../vault/vault-size.ts';
 import { VERSION } from '../version.ts';
 import type { ListenerOptions, PublicListener } from './public-listener.ts';
@@ -105,10 +105,10 @@ function opsPem(pem: TlsPem): TlsPem {
 function openAdminApi({ config, vault, keys, listener, log }: OpsListenerOptions) {
   if (config.ADMIN_TOKEN === undefined) return undefined;
   const { context } = listener;
-  const adminVault = new AdminVault(vault, config.vault, config.ADMIN_DATABASE_URL);
+  const other = adminVault(vault, config.vault, config.ADMIN_DATABASE_URL);
   const kinds = new EveryKind(vault, config.TOKEN_SUFFIX, readOffThread);
   const openParts = async () => {
-    const vault = await adminVault.open();
+    const vault = await other.open();
     return {
       ...{ vault, vaultOptions: config.vault, finder: context },
       forgetting: { vault, follower: keys, kinds },
@@ -120,7 +120,7 @@ function openAdminApi({ config, vault, keys, listener, log }: OpsListenerOptions
     access: new AdminAccess('admin', config.ADMIN_TOKEN, config.OPS_TLS),
     async idOf(named) {
       if (isApiKeyId(named)) return named;
-      const client = await getClient(await adminVault.open(), named).catch(() => undefined);
+      const client = await getClient(await other.open(), named).catch(() => undefined);
       return client?.client_id ?? null;
     },
     isServing: () => context.state.phase === 'serving',
@@ -133,6 +133,6 @@ function openAdminApi({ config, vault, keys, listener, log }: OpsListenerOptions
   };
   return {
     addRoutes: (app: OpsApp) => addAdminApi(app, api),
-    close: () => adminVault.close(),
+    close: () => other.close(),
   };
 }

@@ -1,5 +1,5 @@
 import { Keyring } from '../crypto/keyring.ts';
-import { InternalError, type InternalReason } from '../errors.ts';
+import { InternalError } from '../errors.ts';
 import { monotonicMs } from '../timeouts.ts';
 import type { KeySnapshot } from './keyring-follower.ts';
 
@@ -19,30 +19,26 @@ const SEAL_TIMEOUT_MS = 1_000;
 export class LeasedKeyring {
   readonly keyring: Keyring;
   readonly #refreshNow: () => void;
-  #asOfMs: number;
-  #isDurable: boolean;
-  #failure: InternalReason | undefined;
+  #snapshot: KeySnapshot;
   #waiting: (() => void)[] = [];
 
   /** @param demand requests a new read of the keyring; its result comes through `take` */
   constructor(snapshot: KeySnapshot, demand: () => void) {
     this.keyring = new Keyring(snapshot.keys);
     this.#refreshNow = demand;
-    this.#asOfMs = snapshot.asOfMs;
-    this.#isDurable = snapshot.isDurable;
+    this.#snapshot = snapshot;
   }
 
-  take({ keys, asOfMs, isDurable, failure }: KeySnapshot): void {
-    if (asOfMs !== this.#asOfMs) this.keyring.renew(keys);
-    this.#asOfMs = asOfMs;
-    this.#isDurable = isDurable;
-    this.#failure = failure;
+  take(snapshot: KeySnapshot): void {
+    if (snapshot.asOfMs !== this.#snapshot.asOfMs) this.keyring.renew(snapshot.keys);
+    this.#snapshot = snapshot;
     for (const look of this.#waiting.splice(0)) look();
   }
 
   /** Whether the keys are new enough to seal with. */
   isLeased(): boolean {
-    return this.#isDurable && monotonicMs() - this.#asOfMs < SEAL_LEASE_MS;
+    const { isDurable, asOfMs } = this.#snapshot;
+    return isDurable && monotonicMs() - asOfMs < SEAL_LEASE_MS;
   }
 
   /**
@@ -52,8 +48,7 @@ export class LeasedKeyring {
    */
   async readyToSeal(deadlineMs = Infinity): Promise<void> {
     if (this.isLeased()) return;
-    if (!(await this.refresh(deadlineMs)) || !this.#isDurable)
-      throw new InternalError(this.#failure ?? 'key_missing');
+    if (!(await this.refresh(deadlineMs)) || !this.#snapshot.isDurable) throw this.#failure();
   }
 
   /**
@@ -64,7 +59,11 @@ export class LeasedKeyring {
   async readyToSealAfter(keyId: string, deadlineMs = Infinity): Promise<void> {
     if (this.keyring.primaryId !== keyId) return;
     await this.refresh(deadlineMs);
-    if (this.keyring.primaryId === keyId) throw new InternalError(this.#failure ?? 'key_missing');
+    if (this.keyring.primaryId === keyId) throw this.#failure();
+  }
+
+  #failure(): InternalError {
+    return new InternalError(this.#snapshot.failure ?? 'key_missing');
   }
 
   /** Whether the keyring could be read within a second. */
@@ -85,7 +84,7 @@ export class LeasedKeyring {
   async #renewed(deadlineMs: number): Promise<boolean> {
     const askedAtMs = monotonicMs();
     this.#refreshNow();
-    while (this.#asOfMs < askedAtMs) {
+    while (this.#snapshot.asOfMs < askedAtMs) {
       const leftMs = deadlineMs - performance.now();
       if (leftMs <= 0) return false;
       await this.#nextSnapshot(leftMs);

@@ -152,37 +152,25 @@ export function serverProblems(facts: ServerFacts, options: VaultOptions): strin
 
 const ADMIN_CONNECTIONS = 2;
 
-/** The vault of the process, over connections of another role, which connect when it is used. */
-export class AdminVault {
-  readonly #vault: Vault;
-  readonly #other: Vault | undefined;
-  #isSame: Promise<void> | undefined;
-
-  /** @param url undefined: the connections of the process */
-  constructor(vault: Vault, options: VaultOptions, url: string | undefined) {
-    this.#vault = vault;
-    if (url === undefined) return;
-    const pool = openPool({ ...options, databaseUrl: url }, ADMIN_CONNECTIONS, vault.timeline);
-    this.#other = { ...vault, ...tablesOver(pool) };
-  }
-
-  /**
-   * Opens the vault.
-   * @throws OperatorError when the URL leads to another vault
-   */
-  readonly open = async (): Promise<Vault> => {
-    if (this.#other === undefined) return this.#vault;
-    this.#isSame ??= requireSame(this.#vault, this.#other).catch((error) => {
-      this.#isSame = undefined;
+/**
+ * The vault of the process, over connections of another role, which connect when it is used.
+ * @param url undefined: the connections of the process
+ * @returns `open` throws OperatorError when the URL leads to another vault
+ */
+export function adminVault(vault: Vault, options: VaultOptions, url: string | undefined) {
+  if (url === undefined) return { open: async () => vault, close: async () => {} };
+  const pool = openPool({ ...options, databaseUrl: url }, ADMIN_CONNECTIONS, vault.timeline);
+  const other: Vault = { ...vault, ...tablesOver(pool) };
+  let isSame: Promise<void> | undefined;
+  const open = async () => {
+    isSame ??= requireSame(vault, other).catch((error) => {
+      isSame = undefined;
       throw error;
     });
-    await this.#isSame;
-    return this.#other;
+    await isSame;
+    return other;
   };
-
-  async close(): Promise<void> {
-    await this.#other?.pool.end();
-  }
+  return { open, close: () => pool.end() };
 }
 
 /** Only the vault itself has the same wrapped keys. */

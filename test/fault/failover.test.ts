@@ -1,5 +1,4 @@
-import { connect, type Socket } from 'node:net';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import {
   expectOnlyUnavailable,
   freeze,
@@ -11,6 +10,7 @@ import {
   seconds,
   start,
 } from '../support/fault.ts';
+import { FaultProxy } from '../support/fault-proxy.ts';
 import { type PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import { type Answer, call, runCli, type Service, until } from '../support/service.ts';
 import { tcpServer } from '../support/stand-in.ts';
@@ -124,28 +124,6 @@ describe.skipIf(postgresBin === undefined)('F22: one host', () => {
   });
 });
 
-/** An address that leads where the test says, as a virtual one does. */
-async function newVirtualAddress(first: PostgresCluster) {
-  let target = first.port;
-  const sockets = new Set<Socket>();
-  const port = await tcpServer((client) => {
-    const upstream = connect(target, '127.0.0.1');
-    for (const socket of [client, upstream]) {
-      sockets.add(socket);
-      socket.on('error', () => {}).on('close', () => sockets.delete(socket));
-    }
-    client.pipe(upstream).pipe(client);
-  });
-  return {
-    port,
-    /** Connections that are there are cut. */
-    lead(cluster: PostgresCluster): void {
-      target = cluster.port;
-      for (const socket of sockets) socket.destroy();
-    },
-  };
-}
-
 /** Back after a crash, waiting for no standby: it takes writes as before. Resolves to its rows. */
 async function comeBack({ primary, place }: Pair): Promise<() => Promise<number>> {
   primary.startAgain();
@@ -190,8 +168,9 @@ describe.skipIf(postgresBin === undefined)('F33: an old primary that nobody has 
   test('behind one address that leads back to it: nothing is answered until the address leads to the new one; a restart takes what there is', async () => {
     const pair = await newPair(0);
     const { primary, standby, place } = pair;
-    const address = await newVirtualAddress(primary);
-    const DATABASE_URL = place.env.DATABASE_URL!.replace(/@[^/]*/, `@127.0.0.1:${address.port}`);
+    const address = await FaultProxy.start(primary.port);
+    onTestFinished(() => address.stop());
+    const DATABASE_URL = address.through(urlOf(place, primary));
     const service = await start(place, { DATABASE_URL });
     await call(service, 'tokenize', { a: 'before' });
     await primary.crash();

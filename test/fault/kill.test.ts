@@ -24,28 +24,24 @@ const KILLING_S = seconds(12, 120);
 const READY_WITHIN_MS = 2_000 + 2 * SLACK_MS;
 const ROLLS = seconds(1, 5);
 
-const newEmbedded = async () => loaded(nodesAt(await newVault()), 0, Infinity);
-
-test('kill -9 of the service on its embedded database, ten times while writing: no acknowledged token is lost', async () => {
-  const { place, nodes, writers } = await newEmbedded();
-  for (let i = 0; i < KILLS; i++) {
-    await writers.progress(200);
-    nodes[0]!.kill('SIGKILL');
-    // At once: the old database process may still be ending.
-    nodes[0] = await start(place);
-  }
-  expect(await writers.finish(200)).toBeGreaterThan(KILLS * 200);
-});
-
-test('kill -9 of the embedded database alone: the service starts another, and no acknowledged token is lost', async () => {
-  const { nodes, writers } = await newEmbedded();
-  for (let i = 0; i < 3; i++) {
-    await writers.progress(200);
-    await until(() => childrenOf(nodes[0]!.pid).length > 0, 'a database process');
-    for (const pid of childrenOf(nodes[0]!.pid)) process.kill(pid, 'SIGKILL');
-  }
-  await writers.finish(200);
-});
+test.each(['service', 'database'])(
+  'kill -9 of the %s, ten times while writing to an embedded database: no acknowledged token is lost',
+  async (killed) => {
+    const { place, nodes, writers } = await loaded(nodesAt(await newVault()), 0, Infinity);
+    for (let i = 0; i < KILLS; i++) {
+      await writers.progress(200);
+      if (killed === 'service') {
+        nodes[0]!.kill('SIGKILL');
+        // At once: the old database process may still be ending.
+        nodes[0] = await start(place);
+      } else {
+        await until(() => childrenOf(nodes[0]!.pid).length > 0, 'a database process');
+        for (const pid of childrenOf(nodes[0]!.pid)) process.kill(pid, 'SIGKILL');
+      }
+    }
+    expect(await writers.finish(200)).toBeGreaterThan(KILLS * 200);
+  },
+);
 
 describe.skipIf(postgresBin === undefined)('on a server', () => {
   test('F02: kill -9 of Postgres, ten times while writing: no acknowledged token is lost, and the service stays', async () => {

@@ -2,39 +2,24 @@ import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test } from 'vitest';
-import { isLinux } from '../support/fault.ts';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { isLinux, start as startNode } from '../support/fault.ts';
+import { ownPlace } from '../support/own.ts';
 import { childrenOf, freePort, isRunning, linkOf } from '../support/processes.ts';
 import { findKey, findText } from '../support/secrecy.ts';
-import {
-  call,
-  type Kind,
-  kinds,
-  newPlace,
-  type Place,
-  type Service,
-  startService,
-  until,
-} from '../support/service.ts';
+import { call, type Kind, kinds, type Place, type Service, until } from '../support/service.ts';
 import { allKeys } from '../support/vault.ts';
 
 /** What a process has in its memory stays there, whatever signal it is sent. */
 const VALUE = 'zqjxkvbwq canary value';
 
-let place: Place | undefined;
-let service: Service | undefined;
-const controls: number[] = [];
-afterEach(async () => {
-  for (const pid of controls.splice(0)) if (isRunning(pid)) process.kill(pid, 'SIGKILL');
-  service?.kill('SIGKILL');
-  await service?.exit;
-  place?.remove();
-});
+let place: Place;
+let service: Service;
 
 /** A service that has just had the value in each of its processes, which it returns. */
 async function start(kind: Kind, env: Record<string, string> = {}): Promise<number[]> {
-  place = await newPlace(kind);
-  service = await startService(place, env);
+  place = await ownPlace(kind);
+  service = await startNode(place, env);
   for (let i = 0; i < 8; i++) {
     const { body } = await call(service, 'tokenize', { a: [VALUE, `${VALUE} ${i}`] });
     expect((await call(service, 'detokenize', body.data)).status).toBe(200);
@@ -48,10 +33,10 @@ async function start(kind: Kind, env: Record<string, string> = {}): Promise<numb
 async function startControl(flags: readonly string[] = []): Promise<number> {
   const script = `globalThis.kept = '${VALUE}'; setInterval(() => {}, 1000); console.log('ready')`;
   const child = spawn(process.execPath, [...flags, '-e', script], {
-    cwd: place!.folder,
+    cwd: place.folder,
     stdio: ['ignore', 'pipe', 'ignore'],
   });
-  controls.push(child.pid!);
+  onTestFinished(() => void child.kill('SIGKILL'));
   await once(child.stdout, 'data');
   return child.pid!;
 }
@@ -59,8 +44,8 @@ async function startControl(flags: readonly string[] = []): Promise<number> {
 async function reportOf(pid: number): Promise<Buffer> {
   let report = Buffer.alloc(0);
   await until(() => {
-    const name = readdirSync(place!.folder).find((one) => one.includes(`.${pid}.`));
-    if (name !== undefined) report = readFileSync(join(place!.folder, name));
+    const name = readdirSync(place.folder).find((one) => one.includes(`.${pid}.`));
+    if (name !== undefined) report = readFileSync(join(place.folder, name));
     // It is being written until its last brace.
     return report.toString().trimEnd().endsWith('\n}');
   }, 'a report');
@@ -82,9 +67,9 @@ const allowCores = () =>
 async function coreOf(pid: number): Promise<Buffer | undefined> {
   process.kill(pid, 'SIGABRT');
   await until(() => !isRunning(pid), 'the end of the process');
-  const name = readdirSync(place!.folder).find((one) => one.startsWith('core'));
+  const name = readdirSync(place.folder).find((one) => one.startsWith('core'));
   if (name === undefined) return undefined;
-  const file = join(place!.folder, name);
+  const file = join(place.folder, name);
   const core = readFileSync(file);
   rmSync(file);
   return core;
@@ -117,9 +102,9 @@ describe.runIf(isLinux).each(kinds())('a node on a database that is %s', (kind) 
     contents.set('ps', execFileSync('ps', ['-ww', '-o', 'args=', '-p', pids.join(',')]));
     expect(contents.size).toBe(3 * pids.length + 1);
     // It is looked for where it would be: the path of the KEK file, or of its folder, is there.
-    expect(findText(place!.env.DATA_DIR!, contents).length).toBeGreaterThan(pids.length);
-    for (const key of await allKeys(place!)) expect(findKey(key, contents)).toEqual([]);
-    for (const text of [VALUE, service!.api_key]) expect(findText(text, contents)).toEqual([]);
+    expect(findText(place.env.DATA_DIR!, contents).length).toBeGreaterThan(pids.length);
+    for (const key of await allKeys(place)) expect(findKey(key, contents)).toEqual([]);
+    for (const text of [VALUE, service.api_key]) expect(findText(text, contents)).toEqual([]);
   });
 
   test('C23: SIGUSR1 opens no debugger port', async () => {
@@ -131,8 +116,8 @@ describe.runIf(isLinux).each(kinds())('a node on a database that is %s', (kind) 
     process.kill(control, 'SIGUSR1');
     await until(() => portsOf(control).length > 0, 'the port that Node opens by default');
     expect(pids.map(portsOf)).toEqual(before);
-    expect((await call(service!, 'tokenize', { a: 'still here' })).status).toBe(200);
-    expect(service!.output()).not.toMatch(/debugger|inspector/i);
+    expect((await call(service, 'tokenize', { a: 'still here' })).status).toBe(200);
+    expect(service.output()).not.toMatch(/debugger|inspector/i);
   });
 
   test.runIf(coresAreFiles())('C24: there is no core file', async () => {

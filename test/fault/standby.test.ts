@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { postgresBin } from '../support/postgres.ts';
-import { call, createClient, runCli, type Service, until } from '../support/service.ts';
+import { call, createClient, type Service, until } from '../support/service.ts';
 import { ENDS, end, failOver, newPair, waiting } from '../support/standby.ts';
 import { detokenizeAll } from '../support/vault.ts';
 
@@ -73,33 +73,6 @@ describe.skipIf(postgresBin === undefined)('F29: the standby is cut off, the pri
       expect(sentAgain).toHaveLength(20);
       await expectRestored(other, sentAgain, apiKey);
     }
-    await pair.ok('verify');
-  });
-
-  test('a forget that the standby does not have fails, also when it is sent again; an acknowledged one is not undone', async () => {
-    const pair = await newPair();
-    const { proxy, place, nodes, api_key: apiKey } = pair;
-    const pairs = await tokenizeEach(nodes[0]!, ten('to forget'), apiKey);
-    const [first, ...others] = tokensOf(pairs);
-    const forget = (...args: string[]) => runCli(['forget', '--yes', ...args], place);
-    expect((await forget(first!)).code).toBe(0);
-
-    proxy.silence();
-    const forgetting = forget(...others);
-    const isWaiting = async () => (await waiting(pair)).length > 0;
-    await until(isWaiting, 'a removal that waits');
-    // It finds them forgotten already when it tries again.
-    await end(pair, await waiting(pair));
-    await until(isWaiting, 'the same again');
-    const file = pair.write('values.txt', pairs.map(({ value }) => value).join('\n'));
-    const again = [forgetting, forget(...others), forget('--values', file)];
-    for (const { code, stderr } of await Promise.all(again))
-      expect([code, stderr]).toEqual([1, expect.stringContaining('database unavailable')]);
-
-    await failOver(pair);
-    await expectUnknown(nodes[0]!, [first!], apiKey);
-    expect((await forget('--values', file)).code).toBe(0);
-    await expectUnknown(nodes[1]!, others, apiKey);
     await pair.ok('verify');
   });
 });

@@ -15,28 +15,16 @@ const fixture = new KekFixture();
 const { inFolder } = fixture;
 
 describe.skipIf(!hasOpenssl)('the library of AWS finds', () => {
-  const NONE = {
-    ...{ AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '', AWS_EC2_METADATA_DISABLED: 'true' },
-  };
-  const ofInstance = (url: string) => ({
-    ...{ AWS_EC2_METADATA_DISABLED: '', AWS_EC2_METADATA_SERVICE_ENDPOINT: url },
-  });
-
-  test.each<[string, (url: string) => Changes]>([
-    ['a container', (url) => ({ AWS_CONTAINER_CREDENTIALS_FULL_URI: `${url}/container` })],
-    ['an instance', ofInstance],
-  ])('the credentials of %s', async (_, giver) => {
-    const { service: aws, read } = await fixture.serve(AwsStandIn);
-    expect(await read(NONE, giver(aws.url))).toEqual(KEK);
-    expect(aws.accessKeys).toEqual(['ASIAOFMACHINE']);
-  });
-
-  test('no credentials: an error, and nothing is sent', async () => {
-    const { service: aws, problem } = await fixture.serve(AwsStandIn);
+  test('the credentials of a container; without any, an error, and nothing is sent', async () => {
+    const NONE = { AWS_ACCESS_KEY_ID: '', AWS_EC2_METADATA_DISABLED: 'true' };
+    const { service: aws, read, problem } = await fixture.serve(AwsStandIn);
     expect(await problem(NONE)).toMatch(
       /\(CredentialsProviderError\)\. Check .* AWS_ACCESS_KEY_ID/,
     );
     expect(aws.accessKeys).toEqual([]);
+    const container = { AWS_CONTAINER_CREDENTIALS_FULL_URI: `${aws.url}/container` };
+    expect(await read(NONE, container)).toEqual(KEK);
+    expect(aws.accessKeys).toEqual(['ASIAOFMACHINE']);
   });
 
   test('the region of an alias in AWS_REGION, which an ARN overrides', async () => {
@@ -105,10 +93,7 @@ describe.skipIf(!hasOpenssl)('the library of Google Cloud takes', () => {
     expect(google.asked).toEqual([]);
   });
 
-  test.each([
-    ['a wrong checksum', { plaintextCrc32c: '1' }],
-    ['no checksum', {}],
-  ])('no key with %s', async (_, sum) => {
+  test.each([{ plaintextCrc32c: '1' }, {}])('no key with the checksum in %j', async (sum) => {
     const { service: google, problem } = await fixture.serve(GoogleStandIn);
     google.fail(':decrypt', { status: 200, body: { plaintext: KEK.toString('base64'), ...sum } });
     expect(await problem()).toContain('does not have the checksum');
@@ -143,12 +128,6 @@ describe.skipIf(!hasOpenssl)('the library of Azure takes', () => {
     );
     const isOpen = /^AZURE_FEDERATED_TOKEN_FILE .* is open to others/;
     expect(await problem(only, tokenFile('hunter2', 0o644))).toMatch(isOpen);
-  });
-
-  test('the identity that the user assigned, by AZURE_CLIENT_ID', async () => {
-    const { service: azure, read } = await fixture.serve(AzureStandIn);
-    await read({ AZURE_CLIENT_ID: azure.client });
-    expect(azure.asked[0]!.path).toContain(`client_id=${azure.client}`);
   });
 
   test.each([

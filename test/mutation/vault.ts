@@ -293,7 +293,7 @@ in isLeased by unit/leased-keyring
 
 leased-not-durable: A key that the standby lacks seals nothing.
 in readyToSeal by unit/leased-keyring
-- || !this.#isDurable
+- || !this.#snapshot.isDurable
 
 vault/vault.ts
 

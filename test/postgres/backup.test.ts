@@ -10,6 +10,7 @@ import { createDatabase, PostgresCluster, postgresBin, query } from '../support/
 import { handOver, owner } from '../support/processes.ts';
 import { contentsBelow, findText } from '../support/secrecy.ts';
 import { call, type Place, type Service, until } from '../support/service.ts';
+import { detokenizeAll } from '../support/vault.ts';
 
 const DOCUMENT = 'docs/operating/backup-and-restore.md';
 /** The commands under a heading of the document: the tests run what people read. */
@@ -40,12 +41,8 @@ beforeEach(() => {
 
 async function expectKnown(service: Service, apiKey: string, all: readonly Acknowledged[]) {
   expect(all.length).toBeGreaterThan(100);
-  for (let i = 0; i < all.length; i += 5_000) {
-    const part = all.slice(i, i + 5_000);
-    const tokens = part.map((one) => one.token);
-    const { status, data } = await ask(service, 'detokenize', tokens, apiKey);
-    expect([status, data]).toEqual([200, part.map((one) => one.value)]);
-  }
+  const tokens = all.map((one) => one.token);
+  expect(await detokenizeAll(service, tokens, apiKey)).toEqual(all.map((one) => one.value));
 }
 
 async function expectUnknown(service: Service, apiKey: string, all: readonly Acknowledged[]) {

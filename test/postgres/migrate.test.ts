@@ -28,12 +28,6 @@ describe.each(kinds())('migrations on the %s database', (kind) => {
     return (await ask(text)).map((row) => row.name!);
   };
 
-  test('started by eight nodes at once, each file is applied by one of them', async () => {
-    const pools = Array.from({ length: 8 }, () => ownPool(place, 1));
-    const applied = await Promise.all(pools.map((one) => migrate(one, soon())));
-    expect(applied.flat().sort()).toEqual(readMigrations().map((migration) => migration.name));
-  });
-
   test('a file that fails leaves the schema as it was', async () => {
     await migrate(pool, soon());
     const before = await tables();

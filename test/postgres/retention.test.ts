@@ -13,7 +13,6 @@ import { testKeyring, testLeasedKeyring } from '../support/keys.ts';
 import { blockVault, lockWaits } from '../support/own.ts';
 import { freePort } from '../support/processes.ts';
 import { Random } from '../support/random.ts';
-import { RetentionRun } from '../support/retention-run.ts';
 import { kinds, until } from '../support/service.ts';
 import { randomRecord, soon } from '../support/vault.ts';
 
@@ -21,6 +20,95 @@ const ALL = 1_000_000;
 const TERMS = { token_mode: 'deterministic', time_to_live_s: null } as const;
 const KINDS = [...kinds(), ...(citusIsInstalled ? (['citus'] as const) : [])];
 const tokensOf = (records: readonly SealedRecord[]) => records.map((one) => one.token_fingerprint);
+
+interface Promised {
+  readonly askedAtMs: number;
+  readonly untilMs: number;
+}
+
+/** Calls that forget a token, or tokenize a value. `lastEndMs`: the end of the last answered call. */
+const NO_CALLS = { active: 0, lastEndMs: -Infinity, lastStartMs: -Infinity };
+const VALUES = 30;
+const TIMES_TO_LIVE_S = [1, 1, 1, 2, 60, null];
+
+/**
+ * What workers at once do in random order: tokenize, forget, detokenize, and remove what expired.
+ * `known` and `unknown`: how many answers had to be a value, and how many had to be none.
+ */
+function randomOrder(random: Random, newStore: () => RecordStore, pool: Pool) {
+  const found = { problems: [] as string[], known: 0, unknown: 0 };
+  const keys = testLeasedKeyring();
+  const onDamaged = () => found.problems.push('a damaged record');
+  const tokenizers = [0, 1].map(() => new Tokenizer(newStore(), keys, 'tok', onDamaged));
+  const detokenizer = new Detokenizer(newStore(), keys, onDamaged);
+  const values = new Map<Token, Value>();
+  const promises = new Map<Token, Promised[]>();
+  /** By token those that forget it, and by value those that tokenize it. */
+  const calls = new Map<string, typeof NO_CALLS>();
+  const callsOf = (of: Token | Value) => {
+    calls.set(of, calls.get(of) ?? { ...NO_CALLS });
+    return calls.get(of)!;
+  };
+
+  async function tokenize(): Promise<void> {
+    const drawn = Array.from({ length: 5 }, () => `some value ${random.below(VALUES)}`);
+    const asked = [...new Set(drawn)] as Value[];
+    const timeToLiveS = random.pick(TIMES_TO_LIVE_S);
+    const mode = random.below(8) === 0 ? 'random' : 'deterministic';
+    for (const value of asked) callsOf(value).active++;
+    const askedAtMs = performance.now();
+    const terms = { token_mode: mode, time_to_live_s: timeToLiveS } as const;
+    const tokens = await random.pick(tokenizers).tokenize(asked, terms);
+    const untilMs = askedAtMs + (timeToLiveS ?? Infinity) * 1000;
+    tokens.forEach((token, i) => {
+      const value = asked[i]!;
+      if ((values.get(token) ?? value) !== value) found.problems.push('one token, two values');
+      values.set(token, value);
+      promises.set(token, [...(promises.get(token) ?? []), { askedAtMs, untilMs }]);
+      const uses = callsOf(value);
+      uses.active--;
+      uses.lastEndMs = performance.now();
+    });
+  }
+
+  async function forget(token: Token): Promise<void> {
+    const forgets = callsOf(token);
+    const startedAtMs = performance.now();
+    forgets.active++;
+    await forgetTokens(pool, [keys.keyring.tokenFingerprint(token)], soon());
+    forgets.active--;
+    forgets.lastEndMs = performance.now();
+    forgets.lastStartMs = Math.max(forgets.lastStartMs, startedAtMs);
+    await detokenize(token);
+  }
+
+  async function detokenize(token: Token): Promise<void> {
+    const value = values.get(token)!;
+    const [promised, forgets] = [promises.get(token)!, callsOf(token)];
+    const forgottenAtMs = forgets.lastStartMs;
+    const [restored] = await detokenizer.detokenize([token]);
+    const nowMs = performance.now();
+    const mustBeKnown =
+      forgets.active === 0 &&
+      promised.some((one) => one.askedAtMs > forgets.lastEndMs && one.untilMs > nowMs);
+    const uses = callsOf(value);
+    const mustBeUnknown = uses.active === 0 && uses.lastEndMs < forgottenAtMs;
+    if (mustBeKnown) found.known++;
+    if (mustBeUnknown) found.unknown++;
+    if (restored === undefined) found.problems.push('as if it had never been');
+    if (restored && restored !== value) found.problems.push('another value');
+    if (mustBeKnown && restored === null) found.problems.push('lost within its time to live');
+    if (mustBeUnknown && restored !== null) found.problems.push('known though forgotten');
+  }
+
+  const step = () => {
+    const kind = random.below(10);
+    if (kind < 2 || values.size === 0) return tokenize();
+    const token = random.pick([...values.keys()]);
+    return kind < 4 ? forget(token) : detokenize(token);
+  };
+  return { found, step };
+}
 
 describe.each(KINDS)('records that end, on %s', (kind) => {
   const keyring = testKeyring();
@@ -321,10 +409,20 @@ describe.each(KINDS)('records that end, on %s', (kind) => {
 
   test('random order: what was promised is known, what was forgotten is not, and no token changes its value', async () => {
     const random = new Random();
-    const run = new RetentionRun(random, newStore, at.pool);
-    await run.run(8, kind === 'server' ? 800 : 250);
-    expect(run.problems, `SEED=${random.seed}`).toEqual([]);
-    expect(run.known).toBeGreaterThan(20);
-    expect(run.unknown).toBeGreaterThan(20);
+    const { found, step } = randomOrder(random, newStore, at.pool);
+    let isOver = false;
+    const removing = [0, 1].map(async () => {
+      while (!isOver) await removeExpired(at.pool, 50, soon());
+    });
+    const working = Array.from({ length: 8 }, async () => {
+      for (let n = kind === 'server' ? 800 : 250; n > 0; n--) await step();
+    });
+    await Promise.all(working).finally(() => {
+      isOver = true;
+    });
+    await Promise.all(removing);
+    expect(found.problems, `SEED=${random.seed}`).toEqual([]);
+    expect(found.known).toBeGreaterThan(20);
+    expect(found.unknown).toBeGreaterThan(20);
   });
 });

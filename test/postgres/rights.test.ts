@@ -8,15 +8,7 @@ import * as service from '../support/service.ts';
 const { call, createClient, kinds, makeRole, runCli, until } = service;
 const hasServer = kinds().includes('server');
 const UNLISTENING = { PORT: '0', OPS_PORT: '0' };
-const TABLES = [
-  'api_keys',
-  'api_key_uses',
-  'clients',
-  'keyring',
-  'migrations',
-  'policies',
-  'settings',
-];
+const TABLES = 'api_keys api_key_uses clients keyring migrations policies settings'.split(' ');
 
 /** What neither the service nor an administrator may do. */
 const FOR_NOBODY = [

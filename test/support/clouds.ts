@@ -33,8 +33,8 @@ export abstract class KeyServiceStandIn extends CloudStandIn {
 
 /**
  * Decrypt of AWS KMS (JSON 1.1): ciphertexts are bound to their key and encryption context. Also
- * serves credentials as the endpoints of an ECS container and of an EC2 instance (IMDSv2) do. The
- * SDK signs; this looks only at the id of the access key.
+ * serves credentials as the endpoint of an ECS container does. The SDK signs; this looks only at the
+ * id of the access key.
  */
 export class AwsStandIn extends KeyServiceStandIn {
   readonly path = '';
@@ -42,11 +42,6 @@ export class AwsStandIn extends KeyServiceStandIn {
   context = '{"service":"standin"}';
   readonly accessKeys: string[] = [];
   readonly #key = new SealingKey();
-
-  /** HTTP in clear: the SDK asks an instance over nothing else. */
-  constructor() {
-    super();
-  }
 
   get environment(): Record<string, string> {
     return {
@@ -66,11 +61,9 @@ export class AwsStandIn extends KeyServiceStandIn {
   protected answer({ path, headers, body }: Asked): Answer {
     const given = {
       ...{ AccessKeyId: 'ASIAOFMACHINE', SecretAccessKey: 'a-secret-of-aws', Token: 'session' },
-      ...{ Code: 'Success', Expiration: new Date(Date.now() + 3_600_000).toISOString() },
+      Expiration: new Date(Date.now() + 3_600_000).toISOString(),
     };
-    if (path === '/container' || path.endsWith('/role')) return { status: 200, body: given };
-    if (path === '/latest/api/token') return { status: 200, body: 'imds-token' };
-    if (path.startsWith('/latest/')) return { status: 200, body: 'role' };
+    if (path === '/container') return { status: 200, body: given };
     const id = /Credential=(\w+)\/\d+\/eu-central-1\/kms\//.exec(headers.authorization ?? '')?.[1];
     this.accessKeys.push(id!);
     const isTemporary = headers['x-amz-security-token'] === 'session';

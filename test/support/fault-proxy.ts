@@ -28,7 +28,9 @@ export class FaultProxy {
   lateReceived = 0;
   #isSilent = false;
 
-  /** @param targetPort port of PostgreSQL on the loopback address */
+  /** Port of PostgreSQL on the loopback address. */
+  targetPort: number;
+
   static async start(targetPort: number): Promise<FaultProxy> {
     const server = createServer();
     return new FaultProxy(server, await listen(server), targetPort);
@@ -37,8 +39,9 @@ export class FaultProxy {
   private constructor(server: Server, port: number, targetPort: number) {
     this.#server = server;
     this.port = port;
+    this.targetPort = targetPort;
     server.on('connection', (client) => {
-      const link = new Link(this, client, targetPort);
+      const link = new Link(this, client);
       this.#links.add(link);
       client.once('close', () => this.#links.delete(link));
       if (!this.#isSilent) link.resume();
@@ -74,8 +77,18 @@ export class FaultProxy {
     for (const link of this.#links) link.resume();
   }
 
-  async stop(): Promise<void> {
+  /** Leads to another server, as a virtual address does. Connections that are there are cut. */
+  lead({ port }: { readonly port: number }): void {
+    this.targetPort = port;
+    this.#reset();
+  }
+
+  #reset(): void {
     for (const link of this.#links) link.reset();
+  }
+
+  async stop(): Promise<void> {
+    this.#reset();
     this.#server.close();
     await once(this.#server, 'close');
   }
@@ -85,7 +98,6 @@ export class FaultProxy {
 class Link {
   readonly #proxy: FaultProxy;
   readonly #client: Socket;
-  readonly #targetPort: number;
   #postgres: Socket | undefined;
   /** Delayed replies, in order. */
   readonly #held: { readonly bytes: Buffer; readonly dueMs: number; readonly isLate: boolean }[] =
@@ -94,10 +106,9 @@ class Link {
   /** The bytes so far of a reply to drop. */
   #doomed: Buffer | undefined;
 
-  constructor(proxy: FaultProxy, client: Socket, targetPort: number) {
+  constructor(proxy: FaultProxy, client: Socket) {
     this.#proxy = proxy;
     this.#client = client;
-    this.#targetPort = targetPort;
     client.setNoDelay(true);
     client.pause();
     client.on('error', () => {});
@@ -132,7 +143,7 @@ class Link {
   }
 
   #connect(): Socket {
-    const postgres = connect({ port: this.#targetPort, host: '127.0.0.1', noDelay: true });
+    const postgres = connect({ port: this.#proxy.targetPort, host: '127.0.0.1', noDelay: true });
     postgres.on('error', () => {});
     postgres.once('close', () => this.#client.destroy());
     postgres.on('data', (bytes) => this.#reply(bytes));

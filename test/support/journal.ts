@@ -1,5 +1,3 @@
-import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs';
-import { join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import { Random } from './random.ts';
 import { call, type Place, type Service, until } from './service.ts';
@@ -22,8 +20,6 @@ const WRITERS = 6;
 const VALUES = 5;
 /** Values in requests that have no response yet. */
 export const UNDER_WAY = WRITERS * VALUES;
-/** How many acknowledged tokens the readers sample. `verify` checks all tokens. */
-const REMEMBERED = 20_000;
 /** One request in this many tokenizes values again that already have tokens. */
 const REPEAT_EVERY = 8;
 /** A dead service refuses at once. Without a pause, failing clients would load the machine. */
@@ -31,8 +27,8 @@ const PAUSE_AFTER_FAILURE_MS = 10;
 let instances = 0;
 
 /**
- * Concurrent clients that write and read without pause. They note every acknowledged token on disk
- * before their next request, and check the promises of the service:
+ * Concurrent clients that write and read without pause. They note every acknowledged token before
+ * their next request, and check the promises of the service:
  * I1 every acknowledged token gives its value back (`verify`, and a sample during the load);
  * I2 no answer contains another value: each value is unique, and the clients check every answer;
  * I3 one value has one token, even if a client repeats a request whose outcome is unknown.
@@ -41,15 +37,12 @@ let instances = 0;
  */
 export class JournalledWriters {
   readonly #at: Nodes;
-  readonly #file: string;
-  readonly #fd: number;
   readonly #random = new Random();
   readonly #pauseMs: number;
   readonly #done: Promise<unknown>;
-  readonly #remembered: Acknowledged[] = [];
+  readonly #all: Acknowledged[] = [];
   #isOver = false;
   #turn = 0;
-  acknowledged = 0;
   /** Detokenized tokens during the load. */
   restored = 0;
   /** Connections that ended without an answer. */
@@ -65,8 +58,6 @@ export class JournalledWriters {
   constructor(at: Nodes, requestsPerS = Infinity) {
     const instance = instances++;
     this.#at = at;
-    this.#file = join(at.place.folder, `journal-${instance}`);
-    this.#fd = openSync(this.#file, 'a');
     this.#pauseMs = (2_000 * WRITERS) / requestsPerS;
     this.#done = Promise.all(
       Array.from({ length: WRITERS }, (_, i) => this.#write(`${instance} ${i}`)),
@@ -80,22 +71,18 @@ export class JournalledWriters {
     await until(() => this.acknowledged >= goal, `${count} more acknowledged tokens`, 60_000);
   }
 
-  /** Resets `slowestMs`, to measure the next fault alone. */
-  forgetSlowest(): void {
-    this.slowestMs = 0;
-  }
-
   async stop(): Promise<void> {
-    if (this.#isOver) return;
     this.#isOver = true;
     await this.#done;
-    closeSync(this.#fd);
   }
 
   /** All acknowledged tokens so far. */
   all(): Acknowledged[] {
-    const lines = readFileSync(this.#file, 'utf8').trimEnd().split('\n');
-    return lines.map((line) => JSON.parse(line) as Acknowledged);
+    return [...this.#all];
+  }
+
+  get acknowledged(): number {
+    return this.#all.length;
   }
 
   /** Ends after `count` more acknowledged tokens, and checks all of them, also in the tables. */
@@ -110,7 +97,7 @@ export class JournalledWriters {
   async verify(service = this.#at.nodes[0]!, apiKey = this.#at.api_key): Promise<number> {
     expect(this.wrong).toEqual([]);
     const tokens = new Map<string, string>();
-    for (const { value, token } of this.all()) {
+    for (const { value, token } of this.#all) {
       expect(tokens.get(value) ?? token, `the token of ${value}`).toBe(token);
       tokens.set(value, token);
     }
@@ -137,7 +124,7 @@ export class JournalledWriters {
       const answer = await this.#ask('tokenize', values);
       // The outcome of a failed request is unknown, so the client repeats the request.
       if (answer !== undefined) {
-        this.#note(values, answer);
+        for (const [i, value] of values.entries()) this.#all.push({ value, token: answer[i]! });
         values = undefined;
       }
       await this.#compare('detokenize');
@@ -185,21 +172,8 @@ export class JournalledWriters {
 
   /** The newest, which another node may have just sealed, and some old ones. */
   #sample(): Acknowledged[] {
-    const { length } = this.#remembered;
+    const { length } = this.#all;
     const picked = Array.from({ length: VALUES }, () => this.#random.below(length));
-    return length === 0
-      ? []
-      : [...new Set([length - 1, ...picked])].map((i) => this.#remembered[i]!);
-  }
-
-  #note(values: readonly string[], tokens: readonly string[]): void {
-    const pairs = values.map((value, i) => ({ value, token: tokens[i]! }));
-    writeSync(this.#fd, pairs.map((pair) => `${JSON.stringify(pair)}\n`).join(''));
-    fsyncSync(this.#fd);
-    for (const pair of pairs) {
-      const isFull = this.#remembered.length === REMEMBERED;
-      this.#remembered[isFull ? this.#random.below(REMEMBERED) : this.#remembered.length] = pair;
-    }
-    this.acknowledged += values.length;
+    return length === 0 ? [] : [...new Set([length - 1, ...picked])].map((i) => this.#all[i]!);
   }
 }
