@@ -1,30 +1,25 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { parseKekSettings } from '../../src/config/kek.ts';
 import { kekTransit } from '../../src/kek/transit.ts';
+import { newFolder } from '../support/folder.ts';
 import type { Changes } from '../support/kek.ts';
 import { actsOn, ownPlace } from '../support/own.ts';
 import { startService } from '../support/service.ts';
 import { OpenBao, openbao, TransitStandIn } from '../support/transit.ts';
 
 describe.skipIf(openbao === undefined)('a real OpenBao', () => {
+  const file = join(newFolder('bao'), 'kek.encrypted');
   let bao: OpenBao;
-  let file: string;
   let token: string;
   beforeAll(async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'standin-bao-'));
-    file = join(folder, 'kek.encrypted');
     bao = await OpenBao.start();
     await bao.call('POST', 'transit/keys/standin', {});
     const made = await bao.call('POST', 'transit/datakey/wrapped/standin', {});
     writeFileSync(file, made.data.ciphertext);
     token = await bao.limitedToken('standin');
-    return () => {
-      bao.stop();
-      rmSync(folder, { recursive: true, force: true });
-    };
+    return () => bao.stop();
   });
 
   test('gives the KEK to a token that may only decrypt, also after its key was rotated', async () => {

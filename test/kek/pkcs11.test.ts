@@ -1,10 +1,10 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { blocksUnder } from '../support/docs.ts';
+import { newFolder } from '../support/folder.ts';
 import { call, newPlace, type Place, runCli, startService } from '../support/service.ts';
 
 const MODULE = '/usr/lib/softhsm/libsofthsm2.so';
@@ -15,11 +15,10 @@ const PIN = '87654321';
 
 /** The commands and the settings of docs/operating/kek.md, run as they are. */
 describe.skipIf(!hasPrograms || !existsSync(MODULE))('a KEK that SoftHSM decrypts', () => {
-  let folder: string;
+  const folder = newFolder('hsm');
   let place: Place;
   let env: Record<string, string>;
   beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'standin-hsm-'));
     const [commands, settings] = blocksUnder('docs/operating/kek.md', 'HSM (PKCS#11)').map((text) =>
       text.replaceAll('/etc/standin', folder),
     );
@@ -35,10 +34,7 @@ describe.skipIf(!hasPrograms || !existsSync(MODULE))('a KEK that SoftHSM decrypt
     env = { SOFTHSM2_CONF: configuration, ...(parseEnv(settings!) as Record<string, string>) };
     place = await newPlace('embedded');
   });
-  afterAll(() => {
-    place.remove();
-    rmSync(folder, { recursive: true, force: true });
-  });
+  afterAll(() => place.remove());
 
   const doctor = async () => (await runCli(['doctor'], place, env)).stdout;
 

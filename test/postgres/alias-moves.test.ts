@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { loop } from '../support/loop.ts';
 import { actsOn } from '../support/own.ts';
 import { drawn, pairsFile } from '../support/pairs.ts';
 import { servedVault } from '../support/served.ts';
@@ -119,19 +120,15 @@ describe.each(kinds())('an alias in the way of an imported token, on the %s data
     const tokens = values.map((_, i) => `led-${kind}-${i}_tok`);
     await importPairs(values.map((value, i) => ({ token: tokens[i], value })));
     const inWay = values.map((value) => drawn(keys, value));
-    let isOver = false;
-    const tokenizing = (async () => {
-      while (!isOver) expect(await tokenizeAll(at.service, values)).toEqual(tokens);
-    })();
+    const tokenizing = loop(async () =>
+      expect(await tokenizeAll(at.service, values)).toEqual(tokens),
+    );
     const importing = ['one', 'two'].map(async (name) => {
       const rival = inWay.map((token, i) => ({ token, value: `${name} ${kind} ${i}` }));
       const options = ['--force', '--rejects', join(at.place.folder, name), '--json'];
       return endOf(spawnCli(['import', pairsFile(at.place, rival), ...options], at.place));
     });
-    const ends = await Promise.all(importing).finally(() => {
-      isOver = true;
-    });
-    await tokenizing;
+    const ends = await Promise.all(importing).finally(tokenizing.stop);
     // Each rejects what the other was first with.
     const rejected = ends.map(({ stdout }) => JSON.parse(stdout).rejected as number);
     expect(rejected[0]! + rejected[1]!).toBe(600);

@@ -9,6 +9,7 @@ import { CallerError } from '../../src/errors.ts';
 import { ApiKeyStore } from '../../src/store/api-keys.ts';
 import { openVault } from '../../src/vault/vault.ts';
 import { AUDIENCE, IssuerStandIn, SUBJECT } from '../support/issuer.ts';
+import { loop } from '../support/loop.ts';
 import { ownPlace, ownService } from '../support/own.ts';
 import { createClient, kinds, makeVault, type Place } from '../support/service.ts';
 import { openedVault, sql } from '../support/vault.ts';
@@ -100,15 +101,11 @@ describe.skipIf(!kinds().includes('server'))('on a server', () => {
 
   test('clients that are made meanwhile fail no load and no start', async () => {
     const { authenticator, issue } = await open();
-    let isOver = false;
-    const making = async () => {
-      while (!isOver) await issue();
-    };
-    const made = Promise.all([making(), making(), making()]);
+    const making = loop(issue, 3);
+    onTestFinished(making.stop);
     for (let load = 0; load < 150; load++) await authenticator.start();
     for (let start = 0; start < 2; start++) await (await ownService(place)).stop();
-    isOver = true;
-    await made;
+    await making.stop();
   });
 
   test('an unknown API key costs a read of this one, not of all; one made just now is found', async () => {

@@ -1,7 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { RecordStore } from '../../src/store/records.ts';
 import { migrate } from '../../src/store/schema.ts';
 import { Detokenizer } from '../../src/tokens/detokenizer.ts';
@@ -109,9 +106,7 @@ test
     const direct = cluster.directUrl(name);
     const env: Record<string, string> = {};
     if (kind === 'over TLS') {
-      const folder = mkdtempSync(join(tmpdir(), 'standin-cancel-'));
-      onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-      const authority = new Authority(folder, 'authority');
+      const authority = new Authority(place.folder, 'authority');
       serveTls(cluster, authority);
       const tls = `sslmode=verify-full&sslrootcert=${authority.ca}`;
       env.DATABASE_URL = `postgres://postgres@localhost:${cluster.port}/${name}?${tls}`;

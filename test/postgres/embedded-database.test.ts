@@ -1,25 +1,21 @@
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, renameSync, writeFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { locateEmbedded } from '../../src/embedded/embedded-database.ts';
 import { databaseFolder, Owner } from '../../src/embedded/owner.ts';
 import { OperatorError } from '../../src/errors.ts';
+import { newFolder } from '../support/folder.ts';
 
 const CLIENTS = 6;
 const QUERIES = 200;
 const LARGE_BYTES = 300_000;
 const SESSION_SQL = "set TimeZone = 'Asia/Tokyo'; set IntervalStyle = 'iso_8601'";
 
-let folder: string;
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'standin-embedded-'));
-  // The server ends when its folder is gone.
-  return () => rmSync(folder, { recursive: true, force: true });
-});
+/** The server ends when it is gone. */
+const folder = newFolder('embedded');
 
 async function connect(): Promise<pg.Client> {
   const { socketDir, port } = await locateEmbedded(folder, SESSION_SQL);

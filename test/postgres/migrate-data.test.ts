@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { blocksUnder } from '../support/docs.ts';
+import { loop } from '../support/loop.ts';
 import { createDatabase, postgresBin, query } from '../support/postgres.ts';
 import { call, kinds, newPlace, type Service, startService, typed } from '../support/service.ts';
 import { detokenizeAll } from '../support/vault.ts';
@@ -20,6 +21,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))(
   () => {
     let service: Service;
     let customersUrl: string;
+    let changes = 0;
     beforeAll(async () => {
       service = await startService(await newPlace('embedded'));
       customersUrl = await createDatabase(inject('serverUrl'));
@@ -57,34 +59,20 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))(
       return rows;
     }
 
-    /** The application, which writes both columns; one change after the other until it is stopped. */
-    function application(): { stop(): Promise<number> } {
-      let isStopped = false;
-      const work = async () => {
-        let changes = 0;
-        while (!isStopped) {
-          const email = `changed-${++changes}@example.com`;
-          const { body } = await call(service, 'tokenize', { email });
-          const both = [email, body.data.email];
-          const [row] = await query(
-            customersUrl,
-            changes % 4 === 0
-              ? 'insert into customers (email, email_token) values ($1, $2) returning id'
-              : `update customers set email = $1, email_token = $2
-                  where id = 1 + (${changes} * 7919) % ${ROWS} returning id`,
-            both,
-          );
-          expected.set(row!.id, email);
-        }
-        return changes;
-      };
-      const done = work();
-      return {
-        stop: () => {
-          isStopped = true;
-          return done;
-        },
-      };
+    /** A change by the application, which writes both columns. */
+    async function change(n: number): Promise<void> {
+      const email = `changed-${n}@example.com`;
+      const { body } = await call(service, 'tokenize', { email });
+      const [row] = await query(
+        customersUrl,
+        n % 4 === 0
+          ? 'insert into customers (email, email_token) values ($1, $2) returning id'
+          : `update customers set email = $1, email_token = $2
+              where id = 1 + (${n} * 7919) % ${ROWS} returning id`,
+        [email, body.data.email],
+      );
+      expected.set(row!.id, email);
+      changes++;
     }
 
     test('brings every row to its token while the application writes, and none to a wrong one', async () => {
@@ -92,9 +80,9 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))(
       expect(look).toMatchObject({ different: String(ROWS * 0.98 + 1), blank: String(ROWS / 100) });
       await runSql('Expand');
 
-      const running = application();
-      await run('Backfill');
-      expect(await running.stop()).toBeGreaterThan(10);
+      const running = loop(change);
+      await run('Backfill').finally(running.stop);
+      expect(changes).toBeGreaterThan(10);
 
       expect(await runSql('Check')).toEqual([{ missing: '0' }, { different: '0' }]);
       expect((await run('Check', 1)).trim().split('\n').at(-1)).toBe('0');

@@ -2,6 +2,7 @@ import { beforeAll, describe, expect, inject, onTestFinished, test } from 'vites
 import { CALLER_ERRORS } from '../../src/errors.ts';
 import { MIN_CALLS } from '../../src/tokens/threads/queue-delay.ts';
 import { parseAnswers, rawExchange, retryAfter, send } from '../support/http.ts';
+import { loop } from '../support/loop.ts';
 import { type OpsService, startWithOps } from '../support/ops.ts';
 import { held } from '../support/own.ts';
 import { call, newPlace, scrape, until } from '../support/service.ts';
@@ -29,20 +30,11 @@ describe.skipIf(inject('serverUrl') === '')('while the records are locked', () =
     return series[`route="/api/v1/${route}",status="${status}"`] ?? 0;
   }
 
-  /** Repeats the work until the test ends, or the returned function is called. */
-  function repeating(...works: (() => Promise<unknown>)[]): () => Promise<void> {
-    let isOver = false;
-    const stop = () => {
-      isOver = true;
-    };
+  /** `loop`, to the end of the test at the latest. */
+  function repeating(...how: Parameters<typeof loop>): () => Promise<void> {
+    const { stop } = loop(...how);
     onTestFinished(stop);
-    const running = works.map(async (work) => {
-      while (!isOver) await work();
-    });
-    return async () => {
-      stop();
-      await Promise.all(running);
-    };
+    return stop;
   }
 
   const GOOD = '{"data":{"a":"Ann Lee"}}';
@@ -127,10 +119,9 @@ describe.skipIf(inject('serverUrl') === '')('while the records are locked', () =
     };
     const unlock = await lockRecords();
     // Each waits until it is refused or given up, so that there are always too many.
-    const caller = (_: unknown, i: number) => async () => {
-      if ((await tokenize(`Ann ${i}`)) === 503) await retryAfter(1);
-    };
-    const stop = repeating(...Array.from({ length: 2 * MIN_CALLS }, caller));
+    const stop = repeating(async (_, caller) => {
+      if ((await tokenize(`Ann ${caller}`)) === 503) await retryAfter(1);
+    }, 2 * MIN_CALLS);
     const connections: Record<string, string | null> = {};
     for (const [name, head] of Object.entries(heads)) {
       // A slow machine takes its time for the refusal; a request that is taken is not answered at all.
@@ -156,10 +147,10 @@ describe.skipIf(inject('serverUrl') === '')('while the records are locked', () =
     const text = `select pid from pg_stat_activity
       where application_name = 'standin' and wait_event_type = 'Lock'`;
     const waiting = async () => (await sql(service.place, text)).map(({ pid }) => pid as number);
-    const stop = repeating(
-      () => scrape(service.opsUrl, 'standin_vault_rows'),
-      () => fetch(`${service.opsUrl}/console/state`),
-    );
+    const stop = repeating(async (_, reader) => {
+      if (reader === 0) await scrape(service.opsUrl, 'standin_vault_rows');
+      else await fetch(`${service.opsUrl}/console/state`);
+    }, 2);
     const statuses = new Set<number>();
     const healthUntil = (condition: () => Promise<boolean>, what: string) =>
       until(async () => {

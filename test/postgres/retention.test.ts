@@ -10,6 +10,7 @@ import { Tokenizer } from '../../src/tokens/tokenizer.ts';
 import type { SealedRecord, Token, Value } from '../../src/types.ts';
 import { type CitusCluster, citusIsInstalled, startCitus } from '../support/citus.ts';
 import { testKeyring, testLeasedKeyring } from '../support/keys.ts';
+import { loop } from '../support/loop.ts';
 import { blockVault, lockWaits } from '../support/own.ts';
 import { freePort } from '../support/processes.ts';
 import { Random } from '../support/random.ts';
@@ -410,17 +411,11 @@ describe.each(KINDS)('records that end, on %s', (kind) => {
   test('random order: what was promised is known, what was forgotten is not, and no token changes its value', async () => {
     const random = new Random();
     const { found, step } = randomOrder(random, newStore, at.pool);
-    let isOver = false;
-    const removing = [0, 1].map(async () => {
-      while (!isOver) await removeExpired(at.pool, 50, soon());
-    });
+    const removing = loop(() => removeExpired(at.pool, 50, soon()), 2);
     const working = Array.from({ length: 8 }, async () => {
       for (let n = kind === 'server' ? 800 : 250; n > 0; n--) await step();
     });
-    await Promise.all(working).finally(() => {
-      isOver = true;
-    });
-    await Promise.all(removing);
+    await Promise.all(working).finally(removing.stop);
     expect(found.problems, `SEED=${random.seed}`).toEqual([]);
     expect(found.known).toBeGreaterThan(20);
     expect(found.unknown).toBeGreaterThan(20);

@@ -1,7 +1,5 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { newFolder } from '../support/folder.ts';
 import { runCommand } from '../support/in-process.ts';
 import { ownCluster, ownService } from '../support/own.ts';
 import { PostgresCluster, postgresBin, run } from '../support/postgres.ts';
@@ -12,13 +10,13 @@ import { Authority, hasOpenssl, type Issued, serveTls } from '../support/tls.ts'
 const canRun = hasOpenssl && postgresBin !== undefined && process.env.TEST_PGBOUNCER !== '1';
 
 describe.skipIf(!canRun)('C26: TLS to PostgreSQL', () => {
+  const folder = newFolder('tls');
   let authority: Authority;
   let other: Authority;
   let cluster: PostgresCluster;
   let place: Place;
   let client: Issued;
   beforeAll(async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'standin-tls-'));
     authority = new Authority(folder, 'authority');
     other = new Authority(folder, 'other');
     client = authority.issue('DNS:standin');
@@ -28,7 +26,6 @@ describe.skipIf(!canRun)('C26: TLS to PostgreSQL', () => {
     return () => {
       cluster.stop();
       place.remove();
-      rmSync(folder, { recursive: true, force: true });
     };
   });
 
