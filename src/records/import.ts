@@ -116,7 +116,7 @@ export class Importer {
   async #insert(drafts: readonly PairDraft[]): Promise<FoundRow[]> {
     await this.#markBareTokens(drafts);
     const outcomes = await this.#records.write(drafts, this.#sealed, (store, records, deadlineMs) =>
-      store.insert(records, null, deadlineMs),
+      store.insert(records, deadlineMs),
     );
     const rows = await this.#rowsAt(drafts.filter((_, i) => outcomes[i] === 'collision'));
     return outcomes.map((outcome) => {
@@ -192,7 +192,7 @@ export class Importer {
       return leased(keyring.seal(value, token, fingerprint, scope, imported), draft);
     };
     await this.#records.write(placed, seal, (store, records, deadlineMs) =>
-      store.insert(records, null, deadlineMs),
+      store.insert(records, deadlineMs),
     );
   }
 

@@ -55,7 +55,6 @@ const EAGER_RECORDS = 96;
  */
 export class RecordStore {
   readonly #pool: Pool;
-  readonly #timeoutMs: number;
   readonly #inserts: Batcher<NewRecord, InsertOutcome>;
   readonly #finds: Batcher<TokenFingerprint, SealedRecord | null | undefined>;
   readonly #sizes: Batcher<TokenFingerprint, number | null | undefined>;
@@ -66,7 +65,6 @@ export class RecordStore {
 
   constructor(pool: Pool, { timeoutMs = COMMAND_TIMEOUT_MS, onBatch }: RecordsOptions = {}) {
     this.#pool = pool;
-    this.#timeoutMs = timeoutMs;
     const batched = <Item, Result>(
       statement: 'insert' | 'find',
       run: (items: readonly Item[], deadlineMs: number) => Promise<Result[]>,
@@ -97,23 +95,14 @@ export class RecordStore {
 
   /**
    * Inserts records. When it resolves, each record is durable, on a synchronous standby too,
-   * whether it was written or found. Idempotent: returns the existing record of a value.
-   * @param timeToLiveS how long the records must stay at least, from now on, by the clock of the
-   * database; null: as each record says, or for ever. The longest time ever asked for wins.
+   * whether it was written or found. Idempotent: returns the existing record of a value. The longest
+   * time to live ever asked for wins.
    * @param deadlineMs a performance.now() time, as for all statements below
    */
-  insert(
-    records: readonly NewRecord[],
-    timeToLiveS: number | null = null,
-    deadlineMs?: number,
-  ): Promise<readonly InsertOutcome[]> {
+  insert(records: readonly NewRecord[], deadlineMs?: number): Promise<readonly InsertOutcome[]> {
     let bytes = 0;
     for (const { sealed } of records) bytes += sealed.length;
-    const leased =
-      timeToLiveS === null
-        ? records
-        : records.map((record) => ({ ...record, time_to_live_s: timeToLiveS }));
-    return this.#inserts.submit(leased, bytes, deadlineMs);
+    return this.#inserts.submit(records, bytes, deadlineMs);
   }
 
   /**
@@ -249,10 +238,7 @@ export class RecordStore {
    * Replaces records that do not open with fresh ones. A record that changed meanwhile stays, and
    * so does a record whose new key version is closed: insert again to see its outcome.
    */
-  mend(
-    replacements: readonly Replacement[],
-    deadlineMs = performance.now() + this.#timeoutMs,
-  ): Promise<number> {
+  mend(replacements: readonly Replacement[], deadlineMs: number): Promise<number> {
     return retried(deadlineMs, () => replace(this.#pool.queryUntil(deadlineMs), replacements));
   }
 

@@ -65,7 +65,7 @@ const WRITERS_PAUSE_MS = 20;
 /** For the last query, which may start just before the time is up. */
 const LOCKS_TIMEOUT_MS = 5_000;
 
-/** The wrapped keys of the vault, and the settings fixed at its creation. */
+/** The wrapped keys of the vault, and the suffix of its tokens, which is fixed at its creation. */
 export class WrappedKeyStore {
   readonly #pool: Pool;
 
@@ -86,10 +86,9 @@ export class WrappedKeyStore {
     return this.#pool.durably(deadlineMs, listKeys);
   }
 
-  async settings(deadlineMs: number): Promise<Map<string, string>> {
-    const text = 'select name, value from standin.settings';
-    const { rows } = await this.#pool.query(text, [], deadlineMs);
-    return new Map(rows.map((row) => [row.name!, row.value!]));
+  async tokenSuffix(deadlineMs: number): Promise<string | null | undefined> {
+    const text = "select value from standin.settings where name = 'token_suffix'";
+    return (await this.#pool.query(text, [], deadlineMs)).rows[0]?.value;
   }
 
   /** Runs `work` in one transaction. On all machines, only one such transaction runs at a time. */
@@ -131,7 +130,7 @@ export class WrappedKeyStore {
   /** Makes the vault, unless another node was faster. Returns the keys of the vault. */
   async create(
     keys: readonly NewKey[],
-    settings: ReadonlyMap<string, string>,
+    tokenSuffix: string,
     deadlineMs: number,
   ): Promise<WrappedKey[]> {
     return this.#pool.transaction(deadlineMs, async (query) => {
@@ -141,9 +140,8 @@ export class WrappedKeyStore {
       if (made.length > 0) throw new OperatorError(KEYS_ARE_GONE);
       for (const key of keys) await insertKey(query, key);
       await requireOwner(query);
-      for (const [name, value] of settings) {
-        await query('insert into standin.settings (name, value) values ($1, $2)', [name, value]);
-      }
+      const text = "insert into standin.settings (name, value) values ('token_suffix', $1)";
+      await query(text, [tokenSuffix]);
       return listKeys(query);
     });
   }

@@ -165,7 +165,7 @@ export class Tokenizer {
   async #insert(drafts: readonly Draft[], deadlineMs: number): Promise<readonly InsertOutcome[]> {
     if (!this.#keys.isLeased()) await this.#keys.readyToSeal(deadlineMs);
     const records = drafts.map((draft) => leased(this.#seal(draft), draft.terms));
-    const outcomes = await this.#records.insert(records, null, statementDeadline(deadlineMs));
+    const outcomes = await this.#records.insert(records, statementDeadline(deadlineMs));
     if (outcomes.includes('key_retired'))
       await this.#keys.readyToSealAfter(records[0]!.key_id, deadlineMs);
     for (const { token_fingerprint: tokenFingerprint } of drafts)

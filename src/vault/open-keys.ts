@@ -23,11 +23,10 @@ export async function openKeys(
   if (keys.length === 0) await source.create?.();
   const kek = kekOf(await source.read());
   if (keys.length === 0) {
-    const settings = new Map([['token_suffix', tokenSuffix]]);
     const fresh = KEY_PURPOSES.map((purpose) => wrap(kek, purpose, 1, newKeyBytes()));
     keys = await allowedOr(
       "The vault has no keys yet, and the user of DATABASE_URL may not create them. As the owner of the vault's tables, run: standin client create --name NAME",
-      store.create(fresh, settings, deadlineMs),
+      store.create(fresh, tokenSuffix, deadlineMs),
     );
   }
   const plainKeys = unwrap(keys, kek, source);
@@ -62,7 +61,7 @@ export async function checkSuffix(
   tokenSuffix: string,
   deadlineMs: number,
 ): Promise<void> {
-  const fixed = (await store.settings(deadlineMs)).get('token_suffix');
+  const fixed = await store.tokenSuffix(deadlineMs);
   if (fixed !== tokenSuffix) {
     throw new OperatorError(
       `TOKEN_SUFFIX is "${tokenSuffix}", but the tokens of this vault end in "_${fixed}": the suffix is fixed when the vault is made. Set TOKEN_SUFFIX=${fixed}.`,

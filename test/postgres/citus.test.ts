@@ -10,7 +10,7 @@ import { expectThereAndBack } from '../support/pairs.ts';
 import { call, createClient, leastPrivilegePlace, makeRole, runCli } from '../support/service.ts';
 import * as vault from '../support/vault.ts';
 
-const { detokenizeAll, openedVault, sealedWith, soon, tokenizeAll } = vault;
+const { detokenizeAll, leased, openedVault, sealedWith, soon, tokenizeAll } = vault;
 const TABLES =
   'api_key_uses api_keys clients durable_policies keyring migrations policies records settings'.split(
     ' ',
@@ -201,7 +201,7 @@ describe.skipIf(!citusIsInstalled)('the vault on Citus', () => {
     await rotateKey(keys, source);
     await keys.locked(soon(), (locked) => locked.close(1));
     expect(await records.insert([late])).toEqual(['key_retired']);
-    expect(await records.insert([late], 100)).toEqual(['key_retired']);
+    expect(await records.insert(leased(100, late))).toEqual(['key_retired']);
     await expect(retireKey(keys, 1, 0)).rejects.toThrow('200 records need key version 1');
     await json('keyring reseal');
     await retireKey(keys, 1, 0);

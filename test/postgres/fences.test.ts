@@ -15,7 +15,7 @@ import { LeasedKeyring, SEAL_LEASE_MS } from '../../src/vault/leased-keyring.ts'
 import { testKeys } from '../support/keys.ts';
 import { blockVault, lockWaits, ownPool } from '../support/own.ts';
 import { kinds, until } from '../support/service.ts';
-import { addKeyVersions, randomRecord, soon, sql } from '../support/vault.ts';
+import { addKeyVersions, leased, randomRecord, soon, sql } from '../support/vault.ts';
 
 const TERMS = { token_mode: 'deterministic', time_to_live_s: null } as const;
 const tokensOf = (records: readonly SealedRecord[]) => records.map((one) => one.token_fingerprint);
@@ -42,10 +42,10 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
 
   test('keys that were last read long ago seal nothing: tokenize reads them before', async () => {
     const old = snapshotOf([1], monotonicMs() - SEAL_LEASE_MS);
-    const leased: LeasedKeyring = new LeasedKeyring(old, () =>
-      setImmediate(() => leased.take(snapshotOf([1, 2]))),
+    const keyring: LeasedKeyring = new LeasedKeyring(old, () =>
+      setImmediate(() => keyring.take(snapshotOf([1, 2]))),
     );
-    const tokenizer = new Tokenizer(records(), leased, 'tok', () => {});
+    const tokenizer = new Tokenizer(records(), keyring, 'tok', () => {});
     await tokenizer.tokenize(['Ann Lee' as Value], TERMS, soon());
     const rows = await query('select key_version from standin.records');
     expect(rows).toEqual([{ key_version: 2 }]);
@@ -90,14 +90,14 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     expect(await closed(4)).toEqual(first);
     const outcomes = await records().insert([more, unknown, good]);
     expect(outcomes).toEqual(['key_retired', 'key_retired', 'stored']);
-    expect(await records().insert([more], 100)).toEqual(['key_retired']);
+    expect(await records().insert(leased(100, more))).toEqual(['key_retired']);
     expect(await find(late, more, unknown)).toEqual([late, undefined, undefined]);
     // Nor is a stub put back with it, nor a record mended.
     expect(await forget(late)).toEqual(['known']);
     expect(await sealedOf(late)).toHaveLength(0);
     expect(await records().insert([late])).toEqual(['key_retired']);
     const fresh = resealed(old, { key_version: 4 });
-    expect(await records().mend([{ old, fresh }])).toBe(0);
+    expect(await records().mend([{ old, fresh }], soon())).toBe(0);
     expect(await find(old)).toEqual([old]);
   });
 
@@ -110,11 +110,11 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     // As after a failover that lost the version, and another rotate.
     await query('update standin.keyring set created_at = now() where version = 5');
     expect(await records().insert([ofKey(), forgotten])).toEqual(['key_retired', 'key_retired']);
-    expect(await records().insert([ofKey()], 100)).toEqual(['key_retired']);
+    expect(await records().insert(leased(100, ofKey()))).toEqual(['key_retired']);
     expect(await records().insertMissing([ofKey()], soon())).toEqual(['key_retired']);
     const fresh = resealed(old);
     expect(await records().supersede([old], [fresh], soon())).toEqual(['key_retired']);
-    expect(await records().mend([{ old, fresh }])).toBe(0);
+    expect(await records().mend([{ old, fresh }], soon())).toBe(0);
     // Sealed on both sides of the moment when a node reads the keyring.
     const id = 'select created_at::text as id from standin.keyring where version = 5';
     const [key] = await query(id);
@@ -135,20 +135,20 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
       { old, fresh: mended },
       { old: other, fresh: revived },
     ];
-    expect(await records().mend(replacements)).toBe(1);
+    expect(await records().mend(replacements, soon())).toBe(1);
     expect(await find(old, other)).toEqual([mended, null]);
   });
 
   test('after a mend with a closed key version, the keys are read before the next one', async () => {
     await addKeyVersions(at.pool, 6, 7);
     let reads = 0;
-    const leased: LeasedKeyring = new LeasedKeyring(snapshotOf([6]), () => {
+    const keyring: LeasedKeyring = new LeasedKeyring(snapshotOf([6]), () => {
       reads++;
-      setImmediate(() => leased.take(snapshotOf([6, 7])));
+      setImmediate(() => keyring.take(snapshotOf([6, 7])));
     });
     const store = records();
     const mend = vi.spyOn(store, 'mend');
-    const tokenizer = new Tokenizer(store, leased, 'tok', () => {});
+    const tokenizer = new Tokenizer(store, keyring, 'tok', () => {});
     const tokenOf = () => tokenizer.tokenize(['Eve Low' as Value], TERMS, soon());
     const tokens = await tokenOf();
     const damage =
@@ -296,7 +296,7 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
   test('a token that came to stand for another value meanwhile is not written over', async () => {
     const record = randomRecord();
     const rival = randomRecord();
-    await records().insert([record], 100);
+    await records().insert(leased(100, record));
     const where = 'where token_fingerprint = $1';
     let inserting: Promise<readonly unknown[]> | undefined;
     await inTransaction(async (ask) => {

@@ -22,18 +22,6 @@ describe.each(kinds())('records on the %s database', (kind) => {
     return Number(rows[0]!.n);
   }
 
-  test('two nodes that insert the same records in opposite orders both get done', async () => {
-    const made = some(500);
-    const nodes = [newStore(), newStore()];
-    const ask = (_: unknown, i: number) => {
-      const part = made.slice(i * 20, i * 20 + 100);
-      return nodes[i % 2]!.insert(i % 2 === 0 ? part : part.toReversed());
-    };
-    const outcomes = await Promise.all(Array.from({ length: 20 }, ask));
-    // Both sealed the same bytes: who was second has nothing else to give back.
-    expect(new Set(outcomes.flat())).toEqual(new Set(['stored']));
-  });
-
   test('no statement has a name: a pooler in transaction mode may stand between', async () => {
     const text = 'select name from pg_prepared_statements';
     expect((await at.pool.query(text, [], soon())).rows).toEqual([]);

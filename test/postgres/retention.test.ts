@@ -7,7 +7,7 @@ import { RecordStore } from '../../src/store/records.ts';
 import { forgetTokens, removeExpired } from '../../src/store/removal.ts';
 import { Detokenizer } from '../../src/tokens/detokenizer.ts';
 import { Tokenizer } from '../../src/tokens/tokenizer.ts';
-import type { SealedRecord, Token, Value } from '../../src/types.ts';
+import type { FreshRecord, SealedRecord, Token, Value } from '../../src/types.ts';
 import { type CitusCluster, citusIsInstalled, startCitus } from '../support/citus.ts';
 import { testKeyring, testLeasedKeyring } from '../support/keys.ts';
 import { loop } from '../support/loop.ts';
@@ -15,7 +15,7 @@ import { blockVault, lockWaits } from '../support/own.ts';
 import { freePort } from '../support/processes.ts';
 import { Random } from '../support/random.ts';
 import { kinds, until } from '../support/service.ts';
-import { randomRecord, soon } from '../support/vault.ts';
+import { leased, randomRecord, soon } from '../support/vault.ts';
 
 const ALL = 1_000_000;
 const TERMS = { token_mode: 'deterministic', time_to_live_s: null } as const;
@@ -123,8 +123,8 @@ describe.each(KINDS)('records that end, on %s', (kind) => {
       ? blockVault('server', [1, 2], { serverUrl: () => cluster!.serverUrl })
       : blockVault(kind, [1, 2]);
   const newStore = () => new RecordStore(at.pool);
-  const insert = (records: Parameters<RecordStore['insert']>[0], timeToLiveS?: number | null) =>
-    newStore().insert(records, timeToLiveS);
+  const insert = (records: FreshRecord[], timeToLiveS?: number | null, store = newStore()) =>
+    store.insert(leased(timeToLiveS, ...records));
   const find = (...records: SealedRecord[]) => newStore().find(tokensOf(records));
   const forget = (...records: SealedRecord[]) => forgetTokens(at.pool, tokensOf(records), soon());
   const removeAll = () => removeExpired(at.pool, ALL, soon());
@@ -237,10 +237,10 @@ describe.each(KINDS)('records that end, on %s', (kind) => {
     const [short, long, lasting] = [randomRecord(), randomRecord(), randomRecord()];
     const records = newStore();
     const outcomes = await Promise.all([
-      records.insert([short, shared], 10),
-      records.insert([lasting, rival]),
-      records.insert([shared, long], 1_000),
-      records.insert([shared]),
+      insert([short, shared], 10, records),
+      insert([lasting, rival], null, records),
+      insert([shared, long], 1_000, records),
+      insert([shared], null, records),
     ]);
     const twice = ['stored', 'stored'];
     expect(outcomes).toEqual([twice, ['stored', 'collision'], twice, ['stored']]);
@@ -291,7 +291,7 @@ describe.each(KINDS)('records that end, on %s', (kind) => {
     for (let round = 0; round < 5; round++) {
       await Promise.all([
         forget(...made.toReversed()),
-        nodes[0]!.insert(made, 100),
+        insert(made, 100, nodes[0]),
         nodes[1]!.insert(made.toReversed()),
         forget(...made),
       ]);

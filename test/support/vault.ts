@@ -119,6 +119,10 @@ export function randomRecord(parts: Partial<SealedRecord> = {}): FreshRecord {
   };
 }
 
+/** Records to insert that live for so long; null or undefined: for ever. */
+export const leased = (timeToLiveS: number | null | undefined, ...records: FreshRecord[]) =>
+  records.map((one) => (timeToLiveS == null ? one : { ...one, time_to_live_s: timeToLiveS }));
+
 /** Runs a statement on the vault of a place. An embedded database needs a running service. */
 export function sql(place: Place, text: string, values?: unknown[]) {
   return query(vaultAddress(place), text, values);
