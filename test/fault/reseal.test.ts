@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { newKeyBytes } from '../../src/crypto/primitives.ts';
 import { loaded, newScene, start } from '../support/fault.ts';
-import { held } from '../support/own.ts';
-import { postgresBin, query, run } from '../support/postgres.ts';
+import { held, lockWaits } from '../support/own.ts';
+import { postgresBin, run } from '../support/postgres.ts';
 import { type Place, runJson, spawnCli, until } from '../support/service.ts';
 import { detokenizeAll, sql, tokenizeAll } from '../support/vault.ts';
 
@@ -79,14 +79,12 @@ test.skipIf(postgresBin === undefined)(
       "select 1 from standin.keyring where purpose = 'token' for update",
     );
     const child = spawnCli(['keyring', 'rewrap', '--new-kek-file', newKek], place);
-    const waits =
-      "select pid from pg_stat_activity where wait_event_type = 'Lock' and query like 'update standin.keyring%'";
-    const waiting = () => query(place.env.DATABASE_URL!, waits);
-    await until(async () => (await waiting()).length === 1, 'a rewrap that waits');
+    const updating = "query like 'update standin.keyring%'";
+    await lockWaits(place, updating);
     child.kill('SIGKILL');
     await once(child, 'exit');
     await release();
-    await until(async () => (await waiting()).length === 0, 'the end of its connection');
+    await lockWaits(place, updating, (count) => count === 0);
     expect(await keks()).toEqual(before);
     expect(JSON.stringify(await json('doctor'))).not.toContain('"problem"');
     expect(await json(`keyring rewrap --new-kek-file ${newKek}`)).toMatchObject({ keys: 4 });

@@ -1,4 +1,4 @@
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { healthOf, newVault, start } from '../support/fault.ts';
 import { ownCluster } from '../support/own.ts';
 import { PgBouncer, pgbouncerProgram } from '../support/pgbouncer.ts';
@@ -122,39 +122,36 @@ describe.skipIf(postgresBin === undefined)('F34: what others set and plant', () 
   }
 
   describe.each(WAYS)('%s', (_way, bounced) => {
-    test.skipIf(bounced !== undefined && pgbouncerProgram === undefined)(
-      'nothing planted is run, from the first start on, also with every setting of a role and a database',
-      async () => {
-        await begin(bounced);
-        const name = new URL(direct).pathname.slice(1);
-        for (const whose of ['role postgres', `database ${name}`]) {
-          for (const setting of SETTINGS) await administer(`alter ${whose} set ${setting}`);
-          await endSessions();
-          if (whose.startsWith('role')) await serve();
-          await expectRightAnswers();
-          await expectRightCommands();
-          await administer(`alter ${whose} reset all`);
-        }
-      },
-    );
+    // As skipIf(pgbouncerProgram === undefined), of two of the ways.
+    beforeEach(({ skip }) => skip(bounced !== undefined && pgbouncerProgram === undefined));
 
-    test.skipIf(bounced !== undefined && pgbouncerProgram === undefined)(
-      'each setting changed on the running server leaves every answer right',
-      async () => {
-        await begin(bounced);
-        await serve();
-        for (const setting of SETTINGS) {
-          await administer(`alter system set ${setting}`);
-          await reload();
-          await expectRightAnswers();
-          await administer('alter system reset all');
-        }
-        for (const setting of SETTINGS) await administer(`alter system set ${setting}`);
-        await reload();
+    test('nothing planted is run, from the first start on, also with every setting of a role and a database', async () => {
+      await begin(bounced);
+      const name = new URL(direct).pathname.slice(1);
+      for (const whose of ['role postgres', `database ${name}`]) {
+        for (const setting of SETTINGS) await administer(`alter ${whose} set ${setting}`);
         await endSessions();
+        if (whose.startsWith('role')) await serve();
         await expectRightAnswers();
         await expectRightCommands();
-      },
-    );
+        await administer(`alter ${whose} reset all`);
+      }
+    });
+
+    test('each setting changed on the running server leaves every answer right', async () => {
+      await begin(bounced);
+      await serve();
+      for (const setting of SETTINGS) {
+        await administer(`alter system set ${setting}`);
+        await reload();
+        await expectRightAnswers();
+        await administer('alter system reset all');
+      }
+      for (const setting of SETTINGS) await administer(`alter system set ${setting}`);
+      await reload();
+      await endSessions();
+      await expectRightAnswers();
+      await expectRightCommands();
+    });
   });
 });

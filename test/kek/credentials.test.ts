@@ -53,17 +53,6 @@ describe.skipIf(!hasOpenssl)('the library of Google Cloud takes', () => {
     return { GOOGLE_APPLICATION_CREDENTIALS: path };
   };
 
-  test('the key of a service account, unless it was deleted', async () => {
-    const { service: google, read, problem } = await fixture.serve(GoogleStandIn);
-    // The library asks a fixed host for tokens.
-    const proxy = { HTTPS_PROXY: google.url };
-    expect(await read(proxy, credentials(google.account))).toEqual(KEK);
-    const { account } = new GoogleStandIn();
-    expect(await problem(proxy, credentials(account))).toMatch(
-      /^Google Cloud KMS did not .* \(.*400\)\. Check GOOGLE_APPLICATION_CREDENTIALS/,
-    );
-  });
-
   test('a federation with another cloud or cluster, in a file that others may read', async () => {
     const { service: google, read } = await fixture.serve(GoogleStandIn);
     writeFileSync(inFolder('subject'), 'token-of-the-pod');

@@ -1,6 +1,5 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { StandIn } from './stand-in.ts';
 
@@ -29,13 +28,6 @@ export abstract class CloudStandIn extends StandIn {
   /** @param tls key and certificate; undefined: HTTP */
   constructor(tls?: { readonly key: Buffer; readonly cert: Buffer }) {
     super((request, response) => this.#take(request, response), tls);
-    // A proxy to itself: some libraries ask a fixed host.
-    this.server.on('connect', (_, socket: Socket) => {
-      socket.write('HTTP/1.1 200 OK\r\n\r\n');
-      const inner = connect(Number(new URL(this.url).port), '127.0.0.1');
-      socket.pipe(inner).pipe(socket);
-      for (const end of [socket, inner]) end.on('error', () => socket.destroy());
-    });
   }
 
   /** Replaces the next answers to paths with a text. */
@@ -47,7 +39,7 @@ export abstract class CloudStandIn extends StandIn {
     return { 'content-type': 'application/json' };
   }
 
-  protected abstract answer(asked: Asked): Answer | Promise<Answer>;
+  protected abstract answer(asked: Asked): Answer;
 
   async #take(request: IncomingMessage, response: ServerResponse): Promise<unknown> {
     const { method = '', url: path = '', headers } = request;
@@ -57,8 +49,7 @@ export abstract class CloudStandIn extends StandIn {
     const fault = i === -1 ? undefined : this.faults.splice(i, 1)[0]!.fault;
     if (fault === 'be silent') return;
     if (fault === 'hang up') return request.socket.destroy();
-    const { status, body, ...answer } =
-      typeof fault === 'object' ? fault : await this.answer(asked);
+    const { status, body, ...answer } = typeof fault === 'object' ? fault : this.answer(asked);
     const said = typeof body === 'string' ? body : JSON.stringify(body);
     const extra = fault === 'cut short' ? { 'content-length': `${said.length}` } : {};
     response.writeHead(status, { ...this.headers(path), ...extra, ...answer.headers });

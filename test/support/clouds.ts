@@ -7,7 +7,6 @@ import {
   publicEncrypt,
   randomBytes,
 } from 'node:crypto';
-import { errors, jwtVerify } from 'jose';
 import { crc32c } from '../../src/kek/google.ts';
 import { type Answer, type Asked, CloudStandIn, SealingKey } from './cloud.ts';
 
@@ -79,13 +78,12 @@ export class AwsStandIn extends KeyServiceStandIn {
 }
 
 /**
- * Decrypt of Cloud KMS v1 with its CRC32C fields, the token endpoint of service accounts (RFC 7523),
- * the Security Token Service of federations (RFC 8693), and the metadata server.
+ * Decrypt of Cloud KMS v1 with its CRC32C fields, the Security Token Service of federations
+ * (RFC 8693), and the metadata server.
  */
 export class GoogleStandIn extends KeyServiceStandIn {
   readonly path = ':decrypt';
   readonly key = 'projects/acme/locations/europe-west3/keyRings/standin/cryptoKeys/kek';
-  readonly #account = generateKeyPairSync('rsa', { modulusLength: 2048 });
   readonly #key = new SealingKey();
 
   get environment(): Record<string, string> {
@@ -99,7 +97,7 @@ export class GoogleStandIn extends KeyServiceStandIn {
   get account(): Record<string, string> {
     return {
       type: 'service_account',
-      private_key: this.#account.privateKey.export({ type: 'pkcs8', format: 'pem' }) as string,
+      private_key: '-----BEGIN PRIVATE KEY-----',
       client_email: 'standin@acme.iam.gserviceaccount.com',
     };
   }
@@ -116,21 +114,13 @@ export class GoogleStandIn extends KeyServiceStandIn {
     return { 'content-type': 'application/json', 'metadata-flavor': 'Google' };
   }
 
-  protected async answer({ path, headers, body }: Asked): Promise<Answer> {
+  protected answer({ path, headers, body }: Asked): Answer {
     const token = { access_token: TOKEN, expires_in: 3599, token_type: 'Bearer' };
     if (path.startsWith('/computeMetadata/')) return { status: 200, body: token };
     if (path === '/sts') {
       const isSubject = new URLSearchParams(body).get('subject_token') === 'token-of-the-pod';
       const issued = { issued_token_type: 'urn:ietf:params:oauth:token-type:access_token' };
       return isSubject ? { status: 200, body: { ...token, ...issued } } : this.error(400);
-    }
-    if (path === '/token') {
-      const assertion = new URLSearchParams(body).get('assertion') ?? '';
-      const isSigned = await jwtVerify(assertion, this.#account.publicKey).catch((error) => {
-        if (!(error instanceof errors.JOSEError)) throw error;
-      });
-      if (isSigned) return { status: 200, body: token };
-      return { status: 400, body: { error: 'invalid_grant', error_description: words } };
     }
     if (headers.authorization !== `Bearer ${TOKEN}`) return this.error(401);
     if (path !== `/v1/${this.key}:decrypt`) return this.error(404);
