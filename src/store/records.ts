@@ -95,8 +95,8 @@ export class RecordStore {
 
   /**
    * Inserts records. When it resolves, each record is durable, on a synchronous standby too,
-   * whether it was written or found. Idempotent: returns the existing record of a value. The longest
-   * time to live ever asked for wins.
+   * whether it was written or found. Idempotent: returns the existing record of a value. The
+   * longest time to live ever asked for wins.
    * @param deadlineMs a performance.now() time, as for all statements below
    */
   insert(records: readonly NewRecord[], deadlineMs?: number): Promise<readonly InsertOutcome[]> {
