@@ -134,6 +134,8 @@ function checkUrl(text: unknown): string {
     throw new TypeError('url: must be like http://127.0.0.1:8080 or https://standin.example.com');
   if (url.username !== '' || url.password !== '')
     throw new TypeError('url: must not contain a user or password; the API key goes in apiKey');
+  if (url.search !== '' || url.hash !== '')
+    throw new TypeError('url: must not contain a query or fragment');
   const base = url.pathname.replace(/\/+$/, '');
   if (/\/(?:api\/v1(?:\/\w+)?|health)$/.test(base))
     throw new TypeError('url: must be the base address; the client adds /api/v1 itself');

@@ -14,6 +14,7 @@ const make = (options: object) => () => new Standin({ url, apiKey, ...options } 
 const WRONG: Readonly<Record<string, readonly object[]>> = {
   'url: must be like': ['', undefined, '127.0.0.1:8080', 'ftp://127.0.0.1'].map((url) => ({ url })),
   'url: must not contain a user or password': [{ url: 'http://ann:hunter2@127.0.0.1' }],
+  'url: must not contain a query or fragment': [{ url: `${url}/?a=b` }, { url: `${url}/#a` }],
   'url: must be the base address; the client adds /api/v1 itself': [
     ...['/api/v1', '/a/api/v1/tokenize', '/health/'].map((path) => ({ url: url + path })),
   ],

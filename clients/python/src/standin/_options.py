@@ -57,6 +57,8 @@ def check_url(text: str) -> str:
         raise ValueError("url: must be like http://127.0.0.1:8080 or https://standin.example.com")
     if "@" in parts.netloc:
         raise ValueError("url: must not contain a user or password; the API key goes in api_key")
+    if parts.query or parts.fragment:
+        raise ValueError("url: must not contain a query or fragment")
     base = parts.path.rstrip("/")
     if re.search(r"/(?:api/v1(?:/\w+)?|health)$", base):
         raise ValueError("url: must be the base address; the client adds /api/v1 itself")
