@@ -5,7 +5,7 @@ import { MemoryCalls } from '../../src/public/guardrail/calls.ts';
 import { governed } from '../support/policy.ts';
 import { RedisServer, redisServer } from '../support/redis.ts';
 import { logged } from '../support/served.ts';
-import { startService, until } from '../support/service.ts';
+import { insist, startService, until } from '../support/service.ts';
 
 const POLICY = `
 version: 1
@@ -96,12 +96,14 @@ test('a response restores only what the request of the same call, client and key
 
 test('a hundred calls at once do not mix', async () => {
   const all = Array.from({ length: 100 }, (_, i) => ({ id: newCall(), mail: `p${i}@example.com` }));
-  const sent = await Promise.all(all.map(({ id, mail }) => asked([mail], { litellm_call_id: id })));
+  const sent = await Promise.all(
+    all.map(({ id, mail }) => insist(() => asked([mail], { litellm_call_id: id }))),
+  );
   const everything = sent.map(({ body }) => body.texts[0]).join(' ');
   await Promise.all(
     all.map(async ({ id, mail }, i) => {
-      const { texts } = (await answered([everything], { litellm_call_id: id })).body;
-      expect(texts).toEqual([everything.replace(sent[i]!.body.texts[0], mail)]);
+      const { body } = await insist(() => answered([everything], { litellm_call_id: id }));
+      expect(body.texts).toEqual([everything.replace(sent[i]!.body.texts[0], mail)]);
     }),
   );
 });
