@@ -6,7 +6,7 @@ import type { ClientView, PolicyPlan } from '../policy/policies.ts';
 import type { DeclaredPolicy } from '../policy/policy.ts';
 import { MAX_DOCUMENT_BYTES } from '../policy/schema.ts';
 import { count, shown, shownLines } from '../terminal.ts';
-import { IN_FORCE_S } from '../timeouts.ts';
+import { commandDeadline, IN_FORCE_S } from '../timeouts.ts';
 import type { Durable } from '../types.ts';
 import type { Vault } from '../vault/vault.ts';
 import {
@@ -82,9 +82,9 @@ function addShow(policy: Command): void {
       if (options.versions && asked !== undefined)
         itself.error('error: name a version or give --versions, not both');
       return withVault(async (vault) => {
-        const { findPolicy, listPolicies } = await policies();
+        const { findPolicy } = await policies();
         if (options.versions) {
-          const all = await listPolicies(vault.policies);
+          const all = await vault.policies.list(commandDeadline());
           const rows = all.map((one) => [
             String(one.version),
             time(one.applied_at),

@@ -6,7 +6,7 @@ import { NotFound, OperatorError, StaleVersion } from '../errors.ts';
 import { kindOf } from '../shape/kind.ts';
 import type { KindSettings, Shape } from '../shape/kind-settings.ts';
 import { allowedOr } from '../store/database-error.ts';
-import type { AppliedPolicy, PolicyStore, PolicyVersion, StoredPolicy } from '../store/policies.ts';
+import type { AppliedPolicy, PolicyStore, StoredPolicy } from '../store/policies.ts';
 import { commandDeadline } from '../timeouts.ts';
 import type { Durable, Token } from '../types.ts';
 import type { Vault } from '../vault/vault.ts';
@@ -150,10 +150,9 @@ export async function findPolicy(
   store: PolicyStore,
   version: number | undefined,
 ): Promise<StoredPolicy> {
-  const found =
-    version === undefined
-      ? await store.newest(commandDeadline())
-      : await store.get(version, commandDeadline());
+  const deadlineMs = commandDeadline();
+  const newest = () => store.newest(deadlineMs);
+  const found = await (version === undefined ? newest() : store.get(version, deadlineMs));
   if (found !== undefined) return found;
   throw new NotFound(
     version === undefined
@@ -176,11 +175,6 @@ export async function policyState(store: PolicyStore, hasPresidio: boolean): Pro
       `Version ${version} detects ${entity.detector}, an entity of Presidio, but PRESIDIO_URL is not set, so texts are refused. Set it, or remove the entity from detect.`,
     );
   return `version ${version}`;
-}
-
-/** All versions, the newest first. */
-export async function listPolicies(store: PolicyStore): Promise<PolicyVersion[]> {
-  return store.list(commandDeadline());
 }
 
 /** The right of a client to each kind in use. */

@@ -62,17 +62,16 @@ export class EveryKind {
     const listed = await this.#store.list(commandDeadline());
     const news = listed.filter((version) => !this.#read.has(idOf(version)));
     for (let from = 0; from < news.length; from += MAX_READ_AT_ONCE) {
-      const some = news.slice(from, from + MAX_READ_AT_ONCE);
       const stored: StoredPolicy[] = [];
-      for (const { version } of some)
+      for (const { version } of news.slice(from, from + MAX_READ_AT_ONCE))
         stored.push((await this.#store.get(version, commandDeadline()))!);
       for (const [i, policy] of (await this.#readPolicies(stored)).entries()) {
-        if (typeof policy === 'string') this.#unreadable.add(some[i]!.version);
+        if (typeof policy === 'string') this.#unreadable.add(stored[i]!.version);
         else {
           newest ??= policy;
           for (const settings of policy.kinds) this.#add(settings);
         }
-        this.#read.add(idOf(some[i]!));
+        this.#read.add(idOf(stored[i]!));
       }
     }
     if (newest !== undefined) this.#newest = new PolicyRules(newest);

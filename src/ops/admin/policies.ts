@@ -1,8 +1,8 @@
 import * as schemas from '../../openapi/schemas.ts';
-import { applyPolicy, findPolicy, listPolicies, planningFacts } from '../../policy/policies.ts';
+import { applyPolicy, findPolicy, planningFacts } from '../../policy/policies.ts';
 import { offThread, TooMuchWork } from '../../policy/policy-work.ts';
 import { invalid } from '../../public/body/data.ts';
-import { IN_FORCE_S } from '../../timeouts.ts';
+import { commandDeadline, IN_FORCE_S } from '../../timeouts.ts';
 import type { Vault } from '../../vault/vault.ts';
 import { refusal } from '../errors.ts';
 import {
@@ -135,7 +135,7 @@ export const POLICY: AdminPart = {
       ...{ act: 'policy.list', id: 'listPolicyVersions', summary: 'All versions' },
       ...{ description: 'The newest first.', response: 'PolicyVersions' },
       run: async ({ vault: { policies } }) => ({
-        body: { versions: await listPolicies(policies) },
+        body: { versions: await policies.list(commandDeadline()) },
       }),
     }),
     reading('get', '/policy/versions/{version}', {
