@@ -1,4 +1,3 @@
-import { countDigits, DOUBLED, luhnSum } from './card.ts';
 import type { CheckDigits, KindSettings } from './kind-settings.ts';
 import { grow, isSpace, KEPT, MIN_STEMS, SHAPED_CHARACTERS, stemsOf, withFloor } from './shape.ts';
 import { drawStem, type Form } from './token.ts';
@@ -11,17 +10,13 @@ interface DigitsPlan {
 
 const ZERO = 0x30;
 const SPACE = 0x20;
+const TILDE = 0x7e;
 const UPPER_LETTER = 0x41;
 const LETTER = 0x61;
 /** Clears the bit that a lower-case letter has. */
 const UPPER_CASE = 0x5f;
 /** A digit that is computed, not drawn. */
 const CHECK = ZERO + KEPT;
-
-/** No character of ASCII that can be printed, and no tab or space of Unicode. */
-const STRANGE = /[^\t -~\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]/;
-/** Two letters, two digits and more, with punctuation anywhere. */
-const IBAN = /^[\W_]*[A-Za-z][\W_]*[A-Za-z][\W_]*\d[\W_]*\d[\W_]*[^\W_]/;
 
 /** The shape of a value while it is made, and the places of its letters and digits. */
 const shape = Buffer.alloc(SHAPED_CHARACTERS);
@@ -37,9 +32,11 @@ export function digitsForm(settings: KindSettings): Form<DigitsPlan> {
   const free = checkDigits === 'luhn' ? 7 : 6;
   return {
     plan(value) {
-      const reason = problemOf(value, checkDigits);
-      if (reason !== undefined) return { reason };
-      keep(settings, value, scan(value));
+      const count = scan(value);
+      if (typeof count === 'string') return { reason: count };
+      const problem = layoutProblem(checkDigits, value, count);
+      if (problem !== undefined) return { reason: problem };
+      keepEnds(settings, value, count);
       const checks = placeChecks(checkDigits, value.length);
       const template = shape.toString('latin1', 0, value.length);
       const stems = stemsOf(template);
@@ -59,45 +56,23 @@ export function digitsForm(settings: KindSettings): Form<DigitsPlan> {
   };
 }
 
-function problemOf(value: string, check: CheckDigits): string | undefined {
-  if (value.length > SHAPED_CHARACTERS) return `has more than ${SHAPED_CHARACTERS} characters`;
-  if (STRANGE.test(value))
-    return 'has a character that is no digit, letter or punctuation of ASCII';
-  if (isSpace(value.charCodeAt(0)) || isSpace(value.charCodeAt(value.length - 1)))
-    return 'begins or ends with a space';
-  if (!/\d/.test(value)) return 'has no digit';
+function layoutProblem(check: CheckDigits, value: string, count: number): string | undefined {
   if (check === 'luhn' && /[A-Za-z]/.test(value)) return 'has a letter, which luhn refuses';
-  if (check === 'mod97' && !IBAN.test(value))
-    return 'does not begin with two letters and two check digits';
-  return undefined;
+  if (check !== 'mod97') return undefined;
+  const [, , third, fourth] = places;
+  const isLayout =
+    count > 4 && isLetter(0) && isLetter(1) && shape[third!] === ZERO && shape[fourth!] === ZERO;
+  return isLayout ? undefined : 'does not begin with two letters and two check digits';
 }
 
-/** Writes shape and places. Returns the number of letters and digits. */
-function scan(value: string): number {
-  let count = 0;
-  for (let i = 0; i < value.length; i++) {
-    const unit = value.charCodeAt(i);
-    const drawn = drawnFor(unit);
-    shape[i] = drawn ?? (isSpace(unit) ? SPACE : unit);
-    if (drawn !== undefined) places[count++] = i;
-  }
-  return count;
-}
-
-function drawnFor(unit: number): number | undefined {
-  if (unit >= ZERO && unit <= ZERO + 9) return ZERO;
-  if (unit >= UPPER_LETTER && unit < UPPER_LETTER + 26) return UPPER_LETTER;
-  return unit >= LETTER && unit < LETTER + 26 ? LETTER : undefined;
-}
-
-/** Writes the letters and digits that every token has into the shape. */
-function keep(settings: KindSettings, value: string, count: number): void {
+function keepEnds(settings: KindSettings, value: string, count: number): void {
   const { keep_first: first, keep_last: last, begins_with: begin } = settings;
-  for (let k = 0; k < count; k++) {
-    const isKept = k < first || k >= count - last;
-    const unit = isKept ? value.charCodeAt(places[k]!) : begin.charCodeAt(k);
-    if (unit >= 0) shape[places[k]!] = unit + KEPT;
-  }
+  const keep = (k: number, unit: number) => {
+    shape[places[k]!] = unit + KEPT;
+  };
+  for (let k = 0; k < Math.min(begin.length, count); k++) keep(k, begin.charCodeAt(k));
+  for (let k = 0; k < Math.min(first, count); k++) keep(k, value.charCodeAt(places[k]!));
+  for (let k = Math.max(0, count - last); k < count; k++) keep(k, value.charCodeAt(places[k]!));
 }
 
 /** mod97: the places 3 and 4, also where they were kept. luhn: the last drawn digit. */
@@ -109,15 +84,63 @@ function placeChecks(check: CheckDigits, length: number): readonly number[] {
   return check === 'mod97' ? checks : checks.map((place) => length - place);
 }
 
-/**
- * The text with another digit for the 0 at `place`, so that all digits pass Luhn (ISO/IEC 7812-1,
- * annex B).
- */
+/** Writes shape and places. The number of letters and digits, or why the value is refused. */
+function scan(value: string): number | string {
+  if (value.length > SHAPED_CHARACTERS) return `has more than ${SHAPED_CHARACTERS} characters`;
+  let count = 0;
+  let hasDigit = false;
+  for (let i = 0; i < value.length; i++) {
+    const unit = value.charCodeAt(i);
+    const drawn = drawnFor(unit);
+    const isBlank = isSpace(unit);
+    shape[i] = drawn ?? (isBlank ? SPACE : unit);
+    if (drawn !== undefined) places[count++] = i;
+    else if (isBlank) {
+      if (i === 0 || i === value.length - 1) return 'begins or ends with a space';
+    } else if (unit < SPACE || unit > TILDE) {
+      return 'has a character that is no digit, letter or punctuation of ASCII';
+    }
+    hasDigit ||= drawn === ZERO;
+  }
+  return hasDigit ? count : 'has no digit';
+}
+
+function drawnFor(unit: number): number | undefined {
+  if (unit >= ZERO && unit <= ZERO + 9) return ZERO;
+  if (unit >= UPPER_LETTER && unit < UPPER_LETTER + 26) return UPPER_LETTER;
+  return unit >= LETTER && unit < LETTER + 26 ? LETTER : undefined;
+}
+
+/** Whether the letter or digit of this number is a letter. */
+function isLetter(k: number): boolean {
+  const drawn = shape[places[k]!];
+  return drawn === LETTER || drawn === UPPER_LETTER;
+}
+
+/** The text with the digit at `place` that makes all digits pass Luhn (ISO/IEC 7812-1, annex B). */
 function withLuhn(text: string, place: number): string {
-  const missing = (10 - (luhnSum(text) % 10)) % 10;
-  const after = text.slice(place + 1);
-  const isDoubled = countDigits(after) % 2 === 1;
-  return text.slice(0, place) + (isDoubled ? DOUBLED.indexOf(missing) : missing) + after;
+  let sum = 0;
+  let isDoubled = false;
+  let isPlaceDoubled = false;
+  for (let i = text.length - 1; i >= 0; i--) {
+    const digit = text.charCodeAt(i) - ZERO;
+    if (digit < 0 || digit > 9) continue;
+    if (i === place) isPlaceDoubled = isDoubled;
+    else sum += isDoubled ? doubled(digit) : digit;
+    isDoubled = !isDoubled;
+  }
+  const missing = (10 - (sum % 10)) % 10;
+  const digit = isPlaceDoubled ? halved(missing) : missing;
+  return text.slice(0, place) + digit + text.slice(place + 1);
+}
+
+function doubled(digit: number): number {
+  return digit < 5 ? 2 * digit : 2 * digit - 9;
+}
+
+/** The digit that `doubled` turns into this one. */
+function halved(digit: number): number {
+  return digit % 2 === 0 ? digit / 2 : (digit + 9) / 2;
 }
 
 /**
