@@ -40,15 +40,17 @@ function cannotBeRead(file: string, error: unknown): OperatorError {
  */
 export async function readText(file: string, maxBytes = Infinity): Promise<string> {
   const chunks: Buffer[] = [];
+  // Even without a last character that is cut, the text is longer than maxBytes.
+  const enough = maxBytes + 3;
   let bytes = 0;
   for await (const chunk of chunksOf(file)) {
     chunks.push(chunk);
     bytes += chunk.length;
-    if (bytes > maxBytes) break;
+    if (bytes > enough) break;
   }
   try {
     const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-    return decoder.decode(Buffer.concat(chunks), { stream: bytes > maxBytes });
+    return decoder.decode(Buffer.concat(chunks), { stream: bytes > enough });
   } catch {
     throw new OperatorError(
       `${nameOf(file)} is not UTF-8: convert it, for example with iconv -f LATIN1 -t UTF-8`,

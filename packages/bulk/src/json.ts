@@ -130,6 +130,11 @@ export class JsonFormat implements RowFormat {
     try {
       JSON.parse(this.#text.slice(start, end));
     } catch {
+      const { rows, name } = this.#options;
+      if (rows === 'whole')
+        throw new BulkError(
+          `${name} is neither one JSON array nor one JSON text; if each line has a text, add --format ndjson`,
+        );
       return { ...NOTHING, problem: { field: undefined, reason: 'is not JSON' } };
     }
     this.#sample ??= pathsIn(JSON.parse(bytes.toString('utf8', start, end)));

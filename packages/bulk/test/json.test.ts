@@ -61,7 +61,10 @@ test.each([
   ['[{},\n\n]', 'Line 3 of the file'],
   ['[,{}]', 'Line 1 of the file'],
   ['[{}]\n]', 'Line 2 of the file'],
-])('what is no array ends the run with the line: %j', async (text, message) => {
+  ['{"a":"x', 'the file is neither one JSON array nor one JSON text'],
+  ['{}\n}', 'the file is neither'],
+  ['{"a":"x"}{"a":"y"}', 'if each line has a text, add --format ndjson'],
+])('what is no array and no text ends the run with the line: %j', async (text, message) => {
   const options = { format: 'json', fields: 'a' } as const;
   for (let size = 1; size <= text.length; size++)
     await expect(edited(text, options, undefined, size)).rejects.toThrow(message);
@@ -103,9 +106,6 @@ test.each<[string | Buffer, string, string, Format?]>([
   [`{"a":"${'x'.repeat(65_537)}"}`, 'a', '1: a is longer than 65536 bytes'],
   [Buffer.from('{"a":"\xff"}', 'latin1'), 'a', '1: a is not UTF-8'],
   ['[{"a":"x"},\n{"a":tru}]', 'a', '2: is not JSON', 'json'],
-  ['{"a":"x', 'a', '1: is not JSON', 'json'],
-  ['{}\n}', 'a', '1: is not JSON', 'json'],
-  ['{"a":"x"}{"a":"y"}', 'a', '1: is not JSON', 'json'],
 ])('a bad row: %s with %s', async (input, fields, problem, format = 'ndjson') => {
   expect((await edited(input, { format, fields })).problems).toEqual([problem]);
 });

@@ -198,9 +198,12 @@ export class Standin<Policy extends boolean = false> {
       const answer = await call.send();
       const { version, fields } = answer.body;
       const tag = answer.headers.get('etag');
-      if (typeof version !== 'number' || !Array.isArray(fields) || tag === null)
-        throw badAnswer(answer);
-      return { version, tag, fields };
+      const isField = (one: { path?: unknown; kind?: unknown } | null) =>
+        typeof one?.path === 'string' && typeof one.kind === 'string';
+      const isPolicy =
+        typeof version === 'number' && Array.isArray(fields) && fields.every(isField);
+      if (!isPolicy || tag === null) throw badAnswer(answer);
+      return { version, tag, fields: fields.map(({ path, kind }) => ({ path, kind })) };
     });
   }
 
