@@ -174,7 +174,7 @@ const MOST_LINES: Readonly<Record<string, number>> = {
   'src/ops': 2220,
   'src/policy': 1430,
   'src/process': 930,
-  'src/public': 3190,
+  'src/public': 3200,
   'src/records': 1290,
   'src/shape': 930,
   'src/store': 2060,

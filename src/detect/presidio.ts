@@ -43,7 +43,7 @@ export async function analyze(
     if (!Array.isArray(json)) throw new NoJson('BAD_ANSWER', 'did not answer with a list');
     const offsets = new TextOffsets(text);
     return json.flatMap((one) => {
-      const { start, end, score, entity_type: entity } = one as Record<string, unknown>;
+      const { start, end, score, entity_type: entity } = (one ?? {}) as Record<string, unknown>;
       const isRead = offsets.has(start) && offsets.has(end) && typeof score === 'number';
       if (!isRead || start >= end || !entities.includes(entity as string))
         throw new NoJson('BAD_ANSWER', 'gave an entity that is not readable');

@@ -2,6 +2,8 @@ import { CallerError } from '../../errors.ts';
 import type { Exchange } from '../exchange.ts';
 import { MESSAGES } from '../schema.ts';
 
+/** Smaller pieces are copied together, because each buffer costs more than its bytes. */
+const SEGMENT_BYTES = 16_384;
 const NO_BYTES = Buffer.alloc(0);
 
 /**
@@ -14,15 +16,14 @@ export function readBody(exchange: Exchange): Promise<Buffer> {
   const { budget, bodyLimit } = context;
   const held = exchange.reservation!;
   const declared = Number(request.headers['content-length'] ?? Number.NaN);
-  const gathered = new Gathered();
+  const pieces = new Pieces();
   let bytes = 0;
   return new Promise((resolve, reject) => {
     const take = (chunk: Buffer): void => {
       bytes += chunk.length;
       if (bytes > bodyLimit)
         fail(new CallerError('payload_too_large', MESSAGES.payload_too_large(bodyLimit)));
-      else if (!budget.reserve(held, gathered.add(chunk)))
-        fail(new CallerError('overloaded', '', 1));
+      else if (!budget.reserve(held, pieces.add(chunk))) fail(new CallerError('overloaded', '', 1));
       else if (bytes !== declared)
         budget.wait(held, () => fail(new CallerError('request_timeout')));
     };
@@ -32,7 +33,7 @@ export function readBody(exchange: Exchange): Promise<Buffer> {
     };
     const finish = (): void => {
       leave();
-      resolve(gathered.whole());
+      resolve(pieces.joined());
     };
     const fail = (error: Error): void => {
       leave();
@@ -46,30 +47,37 @@ export function readBody(exchange: Exchange): Promise<Buffer> {
   });
 }
 
-/** The bytes of a body in one buffer, because a buffer for each small piece costs more. */
-class Gathered {
-  #buffer: Buffer = NO_BYTES;
+/** The bytes of a body in few buffers, however small its pieces are. */
+class Pieces {
+  readonly #whole: Buffer[] = [];
+  #segment = NO_BYTES;
   #used = 0;
 
   /** @returns the number of additional bytes held */
-  add(piece: Buffer): number {
-    const before = this.#buffer;
-    const used = this.#used + piece.length;
+  add(chunk: Buffer): number {
     // The first piece is usually the whole body.
-    if (this.#used === 0) this.#buffer = piece;
-    else {
-      if (used > before.length) {
-        this.#buffer = Buffer.allocUnsafe(used + (used >> 1));
-        before.copy(this.#buffer, 0, 0, this.#used);
-      }
-      piece.copy(this.#buffer, this.#used);
+    if (this.#whole.length === 0 || chunk.length >= SEGMENT_BYTES) {
+      this.#endSegment();
+      this.#whole.push(chunk);
+      return chunk.length;
     }
-    this.#used = used;
-    return this.#buffer.length - before.length;
+    const fits = this.#used + chunk.length <= this.#segment.length;
+    if (!fits) {
+      this.#endSegment();
+      this.#segment = Buffer.allocUnsafe(SEGMENT_BYTES);
+    }
+    this.#used += chunk.copy(this.#segment, this.#used);
+    return fits ? 0 : SEGMENT_BYTES;
   }
 
-  whole(): Buffer {
-    const isFull = this.#used === this.#buffer.length;
-    return isFull ? this.#buffer : this.#buffer.subarray(0, this.#used);
+  joined(): Buffer {
+    this.#endSegment();
+    return this.#whole.length === 1 ? this.#whole[0]! : Buffer.concat(this.#whole);
+  }
+
+  #endSegment(): void {
+    if (this.#used > 0) this.#whole.push(this.#segment.subarray(0, this.#used));
+    this.#segment = NO_BYTES;
+    this.#used = 0;
   }
 }

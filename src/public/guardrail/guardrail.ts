@@ -91,8 +91,9 @@ async function protect(exchange: Exchange, guarded: Guarded): Promise<ResponseCo
   const { vault } = exchange.context;
   const asked = vault.tokenize(accepted, exchange.caller!.client, viewer, exchange.deadlineMs);
   const tokens = (await exchange.inVault(asked)) as readonly string[];
-  await keep(exchange, viewer, guarded, tokens);
   const body = values.json(tokens);
+  if (values.isBlocked) return { status: 200, body };
+  await keep(exchange, viewer, guarded, tokens);
   return { status: 200, body, values: tokens.length, kinds: kindsIn(values) };
 }
 
@@ -135,6 +136,8 @@ function stringsOf({ json, texts }: Guarded) {
 
 /** The values in the strings of a request. */
 class CallValues extends TextValues {
+  /** Whether the arguments of calls would change. */
+  isBlocked = false;
   readonly #strings: readonly string[];
   readonly #guarded: Guarded;
 
@@ -164,7 +167,8 @@ class CallValues extends TextValues {
       const made = replaceStrings(part, { path: '', replace });
       return isChanged ? made : undefined;
     };
-    if (!Array.isArray(rows) && changed(calls) !== undefined) return blocked(ARGUMENTS);
+    this.isBlocked = !Array.isArray(rows) && changed(calls) !== undefined;
+    if (this.isBlocked) return blocked(ARGUMENTS);
     return JSON.stringify({
       action: tokens.length > 0 ? 'GUARDRAIL_INTERVENED' : 'NONE',
       texts: texts.map((text) => safe.get(text)),

@@ -46,7 +46,7 @@ export interface ResponseParts {
 }
 
 /**
- * Streams a large response, which is never in memory as a whole.
+ * Streams a large response. Only its list is in memory as a whole.
  * @param knownBytes `jsonBytes` of the values, and the bytes of `list`
  * @param beforeEach called before each piece
  * @param onTaken called whenever the reader has taken a piece
