@@ -53,7 +53,7 @@ async function start(config: Config, signals: Signals): Promise<void> {
   const log = await startLog(config, isForReaders);
   const license = new License(config.license);
   await license.start();
-  if (config.AUDIT_LOG !== undefined) await checkAuditFile(config.AUDIT_LOG);
+  if (config.AUDIT_LOG !== undefined) await checkAuditFile(config.AUDIT_LOG, true);
   if (config.OPS_PORT !== 0) await checkOpsPort(config);
   const certificate = config.tls && new Certificate(config.tls);
   // The first start creates the database, which takes seconds. Show people at a terminal that it is

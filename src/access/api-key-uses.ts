@@ -101,7 +101,9 @@ export class ApiKeyUses {
       await this.#store.markUsed(apiKeyIds, performance.now() + timeoutMs);
     } catch {
       // The database is away, or has an older schema. Requests do not depend on this write.
-      for (const [apiKeyId, use] of used) {
+      for (const [apiKeyId, written] of used) {
+        // Dropped during the write, and perhaps used again.
+        const use = this.#uses.get(apiKeyId) ?? written;
         use.isUnwritten = true;
         this.#uses.set(apiKeyId, use);
       }

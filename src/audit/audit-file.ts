@@ -247,26 +247,27 @@ export class AuditFile {
 }
 
 /**
- * Checks that the audit log can be written, and changes nothing. A pipe needs no reader yet.
+ * Checks that the audit log can be written. A pipe needs no reader yet.
+ * @param isCreated whether a file that is not there is made, which shows what its rights do not
  * @returns the file, or the folder of a file to come; undefined: it is not on a disk
  * @throws OperatorError
  */
-export async function checkAuditFile(path: string): Promise<string | undefined> {
+export async function checkAuditFile(
+  path: string,
+  isCreated: boolean,
+): Promise<string | undefined> {
   if (path === STANDARD_OUTPUT) return undefined;
-  const { R_OK, W_OK, X_OK } = fs.constants;
+  const { W_OK, X_OK } = fs.constants;
   try {
     const there = await statOf(path);
-    if (there?.isDirectory()) throw withCode('EISDIR');
-    if (there?.isFile() === false) {
-      await access(path, W_OK);
-      return undefined;
-    }
+    const written = there === undefined && !isCreated ? dirname(resolve(path)) : path;
     const named = await lstat(path).catch(() => undefined);
-    if (named?.isSymbolicLink()) throw withCode('ELOOP');
-    const written = there === undefined ? dirname(resolve(path)) : path;
-    // A file is also read, at its end.
-    await access(written, there === undefined ? W_OK | X_OK : R_OK | W_OK);
-    return await realpath(written);
+    if (there === undefined && named?.isSymbolicLink()) throw withCode('ELOOP');
+    if (written !== path) await access(written, W_OK | X_OK);
+    // Opening and closing a pipe here would look like the end of the log to its reader.
+    else if (there?.isFIFO()) await access(path, W_OK);
+    else await close((await openFile(path)).fd);
+    return there?.isFile() === false ? undefined : await realpath(written);
   } catch (error) {
     throw new OperatorError(
       `The file of AUDIT_LOG, ${path}, cannot be opened for writing (${errorCode(error)}). Let this user write to the file and its folder, or set AUDIT_LOG to another file.`,

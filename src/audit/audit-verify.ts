@@ -196,7 +196,11 @@ class AuditCheck {
     const isNext = this.#follows(line, last.mac);
     const isAfterBad = !isNext && bad?.macs.some((one) => this.#follows(line, one)) === true;
     if (isNext || (sequence > last.sequence && (isAfterBad || this.#opensLater(line)))) {
-      if (!isNext) this.#skipTo(line, isAfterBad ? bad!.sequence : last.sequence, place);
+      const before = isAfterBad ? Math.max(bad!.sequence, last.sequence) : last.sequence;
+      if (!isNext) this.#skipTo(line, before, place);
+      // Of two lines with one number, as of a machine that went on twice from one image.
+      if (!isNext && !isAfterBad && sequence === last.sequence + 1)
+        this.find(place, 'moved', 'this line follows another line than the one before it');
       this.#accept(chain, line, place);
       return;
     }

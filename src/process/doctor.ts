@@ -251,7 +251,7 @@ const WARN_FREE_BYTES = GIB;
 /** @throws OperatorError when the audit log cannot be written */
 async function auditFile(path: string): Promise<Result> {
   if (path === STANDARD_OUTPUT) return 'standard output';
-  const written = await checkAuditFile(path);
+  const written = await checkAuditFile(path, false);
   if (written === undefined) return `${path} can be written, and is not a file on a disk`;
   const { bavail, bsize } = await statfs(written);
   const space = `${((bavail * bsize) / GIB).toFixed(1)} GiB free on the disk of ${await mountOf(written)}`;

@@ -153,6 +153,9 @@ describe('tampering with one line', () => {
     const found = async (changed: readonly string[]) => (await verify([textOf(changed)])).problems;
     expect(await found(line(7, '"a":6', '"a":7'))).toEqual(['7 changed']);
     expect(await found(line(7, '"seq":7', '"seq":9'))).toEqual(['7 missing']);
+    const { findings, problems } = await verify([textOf(line(11, '"seq":11', '"seq":5'))]);
+    expect(problems).toEqual(['11 moved', '12 missing']);
+    expect(findings[1]!.detail).toContain('line 11 is missing');
     const { mac } = JSON.parse(lines[6]!);
     expect(await found(line(7, mac, 'A'.repeat(22)))).toEqual(['7 changed']);
     expect(await found(lines.toSpliced(6, 3))).toEqual(['7 missing']);
