@@ -125,11 +125,12 @@ describe('on the embedded database', () => {
 describe('a start', () => {
   const at = placeFor('test');
 
-  test('makes no client where an operator has made one', async () => {
+  test('makes no client where an operator has made one, and no ops listener on port 0', async () => {
     await withVault(at);
     const { api_key: apiKey } = await at.json('client create --name x');
     const service = await startService(at.place);
     expect(service.output()).not.toContain('api_key_file');
+    expect(service.opsUrl).toBeUndefined();
     expect((await call(service, 'tokenize', { a: 'Ann' }, apiKey)).status).toBe(200);
     await service.stop();
   });

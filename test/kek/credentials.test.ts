@@ -15,7 +15,7 @@ const fixture = new KekFixture();
 const { inFolder } = fixture;
 
 describe.skipIf(!hasOpenssl)('the library of AWS finds', () => {
-  test('the credentials of a container; without any, an error, and nothing is sent', async () => {
+  test('credentials of a container and of an instance; without any, it sends nothing', async () => {
     const NONE = { AWS_ACCESS_KEY_ID: '', AWS_EC2_METADATA_DISABLED: 'true' };
     const { service: aws, read, problem } = await fixture.serve(AwsStandIn);
     expect(await problem(NONE)).toMatch(
@@ -23,8 +23,9 @@ describe.skipIf(!hasOpenssl)('the library of AWS finds', () => {
     );
     expect(aws.accessKeys).toEqual([]);
     const container = { AWS_CONTAINER_CREDENTIALS_FULL_URI: `${aws.url}/container` };
-    expect(await read(NONE, container)).toEqual(KEK);
-    expect(aws.accessKeys).toEqual(['ASIAOFMACHINE']);
+    const role = { AWS_EC2_METADATA_SERVICE_ENDPOINT: aws.url, AWS_EC2_METADATA_DISABLED: '' };
+    for (const giver of [container, role]) expect(await read(NONE, giver)).toEqual(KEK);
+    expect(aws.accessKeys).toEqual(['ASIAOFMACHINE', 'ASIAOFMACHINE']);
   });
 
   test('the region of an alias in AWS_REGION, which an ARN overrides', async () => {
@@ -52,6 +53,17 @@ describe.skipIf(!hasOpenssl)('the library of Google Cloud takes', () => {
     chmodSync(path, mode);
     return { GOOGLE_APPLICATION_CREDENTIALS: path };
   };
+
+  test('the key of a service account, unless it was deleted', async () => {
+    const { service: google, read, problem } = await fixture.serve(GoogleStandIn);
+    // The library asks a fixed host for tokens.
+    const proxy = { HTTPS_PROXY: google.url };
+    expect(await read(proxy, credentials(google.account))).toEqual(KEK);
+    const { account } = new GoogleStandIn();
+    expect(await problem(proxy, credentials(account))).toMatch(
+      /^Google Cloud KMS did not .* \(.*400\)\. Check GOOGLE_APPLICATION_CREDENTIALS/,
+    );
+  });
 
   test('a federation with another cloud or cluster, in a file that others may read', async () => {
     const { service: google, read } = await fixture.serve(GoogleStandIn);
@@ -117,6 +129,12 @@ describe.skipIf(!hasOpenssl)('the library of Azure takes', () => {
     );
     const isOpen = /^AZURE_FEDERATED_TOKEN_FILE .* is open to others/;
     expect(await problem(only, tokenFile('hunter2', 0o644))).toMatch(isOpen);
+  });
+
+  test('the identity that AZURE_CLIENT_ID names, among several of a machine', async () => {
+    const { service: azure, read } = await fixture.serve(AzureStandIn);
+    expect(await read({ AZURE_CLIENT_ID: azure.client })).toEqual(KEK);
+    expect(azure.asked[0]!.path).toContain(`client_id=${azure.client}`);
   });
 
   test.each([

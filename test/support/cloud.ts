@@ -28,6 +28,11 @@ export abstract class CloudStandIn extends StandIn {
   /** @param tls key and certificate; undefined: HTTP */
   constructor(tls?: { readonly key: Buffer; readonly cert: Buffer }) {
     super((request, response) => this.#take(request, response), tls);
+    // A proxy to itself: some libraries ask a fixed host.
+    this.server.on('connect', (_, socket) => {
+      socket.write('HTTP/1.1 200 OK\r\n\r\n');
+      this.server.emit('connection', socket);
+    });
   }
 
   /** Replaces the next answers to paths with a text. */

@@ -6,6 +6,7 @@ import {
   privateDecrypt,
   publicEncrypt,
   randomBytes,
+  verify,
 } from 'node:crypto';
 import { crc32c } from '../../src/kek/google.ts';
 import { type Answer, type Asked, CloudStandIn, SealingKey } from './cloud.ts';
@@ -32,8 +33,8 @@ export abstract class KeyServiceStandIn extends CloudStandIn {
 
 /**
  * Decrypt of AWS KMS (JSON 1.1): ciphertexts are bound to their key and encryption context. Also
- * serves credentials as the endpoint of an ECS container does. The SDK signs; this looks only at the
- * id of the access key.
+ * serves credentials as the endpoints of an ECS container and of an EC2 instance (IMDSv2) do. The
+ * SDK signs; this looks only at the id of the access key.
  */
 export class AwsStandIn extends KeyServiceStandIn {
   readonly path = '';
@@ -41,6 +42,11 @@ export class AwsStandIn extends KeyServiceStandIn {
   context = '{"service":"standin"}';
   readonly accessKeys: string[] = [];
   readonly #key = new SealingKey();
+
+  /** HTTP in clear: the SDK asks an instance over nothing else. */
+  constructor(_tls?: object) {
+    super();
+  }
 
   get environment(): Record<string, string> {
     return {
@@ -60,9 +66,11 @@ export class AwsStandIn extends KeyServiceStandIn {
   protected answer({ path, headers, body }: Asked): Answer {
     const given = {
       ...{ AccessKeyId: 'ASIAOFMACHINE', SecretAccessKey: 'a-secret-of-aws', Token: 'session' },
-      Expiration: new Date(Date.now() + 3_600_000).toISOString(),
+      ...{ Code: 'Success', Expiration: new Date(Date.now() + 3_600_000).toISOString() },
     };
-    if (path === '/container') return { status: 200, body: given };
+    if (path === '/container' || path.endsWith('/role')) return { status: 200, body: given };
+    if (path === '/latest/api/token') return { status: 200, body: 'imds-token' };
+    if (path.startsWith('/latest/')) return { status: 200, body: 'role' };
     const id = /Credential=(\w+)\/\d+\/eu-central-1\/kms\//.exec(headers.authorization ?? '')?.[1];
     this.accessKeys.push(id!);
     const isTemporary = headers['x-amz-security-token'] === 'session';
@@ -78,12 +86,13 @@ export class AwsStandIn extends KeyServiceStandIn {
 }
 
 /**
- * Decrypt of Cloud KMS v1 with its CRC32C fields, the Security Token Service of federations
- * (RFC 8693), and the metadata server.
+ * Decrypt of Cloud KMS v1 with its CRC32C fields, the token endpoint of service accounts (RFC 7523),
+ * the Security Token Service of federations (RFC 8693), and the metadata server.
  */
 export class GoogleStandIn extends KeyServiceStandIn {
   readonly path = ':decrypt';
   readonly key = 'projects/acme/locations/europe-west3/keyRings/standin/cryptoKeys/kek';
+  readonly #account = generateKeyPairSync('rsa', { modulusLength: 2048 });
   readonly #key = new SealingKey();
 
   get environment(): Record<string, string> {
@@ -97,7 +106,7 @@ export class GoogleStandIn extends KeyServiceStandIn {
   get account(): Record<string, string> {
     return {
       type: 'service_account',
-      private_key: '-----BEGIN PRIVATE KEY-----',
+      private_key: this.#account.privateKey.export({ type: 'pkcs8', format: 'pem' }) as string,
       client_email: 'standin@acme.iam.gserviceaccount.com',
     };
   }
@@ -121,6 +130,12 @@ export class GoogleStandIn extends KeyServiceStandIn {
       const isSubject = new URLSearchParams(body).get('subject_token') === 'token-of-the-pod';
       const issued = { issued_token_type: 'urn:ietf:params:oauth:token-type:access_token' };
       return isSubject ? { status: 200, body: { ...token, ...issued } } : this.error(400);
+    }
+    if (path === '/token') {
+      const [, signed = '', last = ''] = /assertion=([\w.-]+)\.([\w-]+)/.exec(body) ?? [];
+      const signature = Buffer.from(last, 'base64url');
+      const isSigned = verify('sha256', Buffer.from(signed), this.#account.publicKey, signature);
+      return isSigned ? { status: 200, body: token } : this.error(400);
     }
     if (headers.authorization !== `Bearer ${TOKEN}`) return this.error(401);
     if (path !== `/v1/${this.key}:decrypt`) return this.error(404);

@@ -125,6 +125,19 @@ test.each([
   }
 });
 
+test('numbers have the same bounds in the schema and in the parser', () => {
+  for (const shape of SHAPES)
+    for (const [name, form] of Object.entries(OPTIONS[shape])) {
+      if (!('minimum' in form)) continue;
+      const { minimum: min, maximum: max } = form;
+      for (const value of [min - 1, min, max, max + 1]) {
+        const isGood = value >= min && value <= max;
+        const text = kind(`{ shape: ${shape}, ${name}: ${value} }`);
+        expect([text, judged(text)]).toEqual([text, { schema: isGood, parser: isGood }]);
+      }
+    }
+});
+
 test.each(SHAPES)('what %s keeps and shows by default is possible for it', (shape) => {
   const { keep, mask } = defaultKind('one', shape);
   const all = JSON.stringify(OPTIONS[shape].mask);

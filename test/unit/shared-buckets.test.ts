@@ -110,6 +110,15 @@ describe('batching', () => {
     (await call(0)).answer(1);
     await stuck;
   });
+
+  test('a rate that was changed meanwhile counts for the whole batch', async () => {
+    const { buckets, call } = setUp();
+    const results = Promise.all([takes(buckets, 1, 100), takes(buckets, 1, 5)]);
+    const { bucket, answer } = await call(0);
+    expect(bucket.rate).toBe(5);
+    answer(2);
+    await results;
+  });
 });
 
 describe('a budget of unknown tokens', () => {
