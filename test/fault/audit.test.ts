@@ -150,6 +150,12 @@ describe('F12: an act of an administrator', () => {
     expect(await detokenized(token)).toEqual(DONE);
   });
 
+  test('is done without its lines when they are not required', async () => {
+    await start({ AUDIT_LOG: '/dev/full', AUDIT_REQUIRED: 'false' });
+    expect((await act('PUT', '/clients/billing', {})).status).toBe(201);
+    await untilLost(2);
+  });
+
   test('has its attempt on the disk before it is done', async () => {
     await start();
     const { headers } = await act('PUT', '/clients/billing', {});
@@ -302,6 +308,14 @@ test('a node that is killed while it writes: no line is missing, each run names 
   const { code, result } = await verifyAudit(place, file);
   expect([code, result.findings, result.heads.length]).toEqual([0, [], runs]);
   const lines = readFileSync(file, 'utf8').split('\n');
+  // Only the head tells that lines are missing at the end.
+  const expected = ['--expect', [...service.output().matchAll(/"head":"([^"]+)"/g)].at(-1)![1]!];
+  const short = join(place.folder, 'short.log');
+  writeFileSync(short, lines.slice(0, -10).join('\n'));
+  expect((await verifyAudit(place, file, ...expected)).code).toBe(0);
+  expect((await verifyAudit(place, short)).code).toBe(0);
+  const cut = await verifyAudit(place, short, ...expected);
+  expect([cut.code, cut.result.findings]).toMatchObject([1, [{ problem: 'named' }]]);
   const opening = lines.findLastIndex((line) => line.includes('"after":"'));
   // The last line of a run that was killed; a part of a line may follow it.
   const last = lines.findLastIndex((line, i) => i < opening && line.endsWith('}'));

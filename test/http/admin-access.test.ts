@@ -144,10 +144,9 @@ describe('with ADMIN_TOKEN', () => {
       const { cookie } = signedIn;
       const site = { 'sec-fetch-site': 'same-origin' };
       const own = { ...signedIn, ...site };
-      const act = async (headers: Headers) => {
-        const all = { ...JSON_TYPE, ...headers };
-        return (await at.ask('/admin/v1/lookup', 'POST', all, '{"values":[]}')).status;
-      };
+      const send = (headers: Headers) =>
+        at.ask('/admin/v1/lookup', 'POST', { ...JSON_TYPE, ...headers }, '{"values":[]}');
+      const act = async (headers: Headers) => (await send(headers)).status;
       const askTicket = (headers: Headers) =>
         at.ask('/console/admin/ticket', 'POST', { ...bearer(OPS_TOKEN), ...headers });
       const ticketOf = async () => ({
@@ -160,7 +159,12 @@ describe('with ADMIN_TOKEN', () => {
       expect(await act({ cookie, ...site, ...ticket })).toBe(401);
       expect(await act({ ...own, 'sec-fetch-site': 'same-site', ...ticket })).toBe(403);
       expect(await act(own)).toBe(403);
-      expect(await act({ ...own, ...ticket })).toBe(200);
+      const done = await send({ ...own, ...ticket });
+      expect(done.status).toBe(200);
+      const isIts = (line: any) =>
+        line.request_id === done.headers['x-request-id'] && line.outcome === 'success';
+      await until(() => audited().some(isIts), 'its audit line');
+      expect(audited().find(isIts).admin).toBe('terraform');
       expect(await act({ ...own, ...ticket })).toBe(403);
       const old = await ticketOf();
       for (let i = 0; i < 20; i++) await ticketOf();

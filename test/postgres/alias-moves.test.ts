@@ -4,7 +4,7 @@ import { loop } from '../support/loop.ts';
 import { actsOn } from '../support/own.ts';
 import { drawn, pairsFile } from '../support/pairs.ts';
 import { servedVault } from '../support/served.ts';
-import { call, createClient, endOf, kinds, makeRole, spawnCli } from '../support/service.ts';
+import { call, createClient, endOf, kinds, makeRole, spawnCli, until } from '../support/service.ts';
 import { detokenizeAll, openedVault, tokenizeAll } from '../support/vault.ts';
 
 const NEW = { imported: 1, rejected: 0, detokenize_only: 0 };
@@ -113,22 +113,39 @@ describe.each(kinds())('an alias in the way of an imported token, on the %s data
     expect((await call(at.service, 'detokenize', { token: pair.token })).status).toBe(400);
   });
 
-  /** Kills are in F38, rotations above, and all orders of the statements in test/model. */
-  test('moves under two imports and tokenizes at once: nothing has two tokens', async () => {
+  test('moves under two imports, tokenizes, rotations and a kill at once: nothing has two tokens', async () => {
     const keys = await keyring();
     const values = Array.from({ length: 600 }, (_, i) => `led ${kind} ${i}`);
     const tokens = values.map((_, i) => `led-${kind}-${i}_tok`);
     await importPairs(values.map((value, i) => ({ token: tokens[i], value })));
     const inWay = values.map((value) => drawn(keys, value));
+    const records = async () =>
+      (await acts().sql('select count(*)::int from standin.records'))[0]!.count;
+    const before = await records();
     const tokenizing = loop(async () =>
       expect(await tokenizeAll(at.service, values)).toEqual(tokens),
     );
-    const importing = ['one', 'two'].map(async (name) => {
+    const importOf = (name: string) => {
       const rival = inWay.map((token, i) => ({ token, value: `${name} ${kind} ${i}` }));
       const options = ['--force', '--rejects', join(at.place.folder, name), '--json'];
-      return endOf(spawnCli(['import', pairsFile(at.place, rival), ...options], at.place));
-    });
+      return () => spawnCli(['import', pairsFile(at.place, rival), ...options], at.place);
+    };
+    const startOne = importOf('one');
+    const killed = startOne();
+    const killedEnd = endOf(killed);
+    await until(async () => (await records()) >= before + 50, 'moves of the first import');
+    killed.kill('SIGKILL');
+    expect((await killedEnd).code).toBe('SIGKILL');
+    const importing = [startOne, importOf('two')].map((start) => endOf(start()));
+    const rotating = (async () => {
+      // Not for ever: each reseal makes the imports read the aliases again.
+      for (let rotated = 0; rotated < 3; rotated++) {
+        await json('keyring rotate');
+        await json('keyring reseal');
+      }
+    })();
     const ends = await Promise.all(importing).finally(tokenizing.stop);
+    await rotating;
     // Each rejects what the other was first with.
     const rejected = ends.map(({ stdout }) => JSON.parse(stdout).rejected as number);
     expect(rejected[0]! + rejected[1]!).toBe(600);
