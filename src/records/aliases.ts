@@ -93,7 +93,7 @@ export class Aliases {
     });
   }
 
-  #place(steps: readonly AliasStep<Led>[]): Promise<readonly FoundRow[]> {
+  async #place(steps: readonly AliasStep<Led>[]): Promise<readonly FoundRow[]> {
     const { keyring } = this.#terms;
     const placeOf = ({ draft, drawn }: AliasStep<Led>) =>
       keyring.tokenFingerprint(drawn.token, draft.scope?.spaceBytes);
@@ -102,9 +102,11 @@ export class Aliases {
       const { token: alias, space, source } = step.draft;
       return keyring.sealAlias({ alias, space }, placeOf(step), source.value_fingerprint);
     };
-    return this.#records.write(steps, seal, (store, records, deadlineMs) =>
+    const found = await this.#records.write(steps, seal, (store, records, deadlineMs) =>
       store.insertMissing(records, deadlineMs),
     );
+    await this.#records.knowKeysOf(found);
+    return found;
   }
 
   #isAlias(record: SealedRecord, led: Led): boolean {
