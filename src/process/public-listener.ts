@@ -1,7 +1,6 @@
 import type { Server as HttpServer } from 'node:http';
 import { Server } from 'node:net';
 import { hostname } from 'node:os';
-import { type Duplex, duplexPair } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiKeyUses } from '../access/api-key-uses.ts';
 import { Authenticator } from '../access/authenticator.ts';
@@ -81,13 +80,6 @@ export async function openPublicListener(options: ListenerOptions) {
   });
   return {
     ...{ url, context, policies },
-    /** Opens a connection from within the process, with all bounds of the listener. */
-    connect(remoteAddress: string | undefined): Duplex {
-      const [near, far] = duplexPair();
-      const ready = 'setSecureContext' in server ? 'secureConnection' : 'connection';
-      server.emit(ready, Object.assign(far, { remoteAddress }));
-      return near;
-    },
     /** Renews the certificate for new connections. */
     renew: (tls: TlsPem) => renewCertificate(server, tls),
     /**

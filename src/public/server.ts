@@ -35,7 +35,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
 /** Creates the server of the public listener; it does not listen yet. */
 export function createHttpServer(context: ServerContext): Server {
   // Every request passes the bounds of its connection and of the node before anything else.
-  const route = inTurn(shedding(context, serving(context)), context.budget);
+  const route = inTurn(requestListener(context), context.budget);
   const listener: RequestListener = (request, response) => {
     request.url = originForm(request.url!);
     route(request, response);
@@ -51,8 +51,9 @@ export function createHttpServer(context: ServerContext): Server {
   return server;
 }
 
-function serving(context: ServerContext): RequestListener {
-  return async (request, response) => {
+/** Without the bounds of a connection, which its own listener has. */
+export function requestListener(context: ServerContext): RequestListener {
+  return shedding(context, async (request, response) => {
     const exchange = new Exchange(context, request, response);
     try {
       checkProtocol(request);
@@ -61,7 +62,7 @@ function serving(context: ServerContext): RequestListener {
     } catch (error) {
       respondError(exchange, error);
     }
-  };
+  });
 }
 
 /**

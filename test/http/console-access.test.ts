@@ -234,7 +234,7 @@ describe('what a page of another site has a browser', () => {
     [204, undefined, [{ origin: `http://${host}` }]],
     [204, undefined, [{ origin: 'https://ops.example', ...site('same-origin') }]],
   ])('send is %i %s, and what the page itself sends is not: %j', async (status, code, all) => {
-    const others = status === 204 ? [] : ['/console/playground/tokenize'];
+    const others = status === 403 ? ['/console/playground/tokenize'] : [];
     for (const path of ['/console/session', ...others])
       for (const headers of all) {
         const sent = { host, ...JSON_TYPE, ...headers };
@@ -299,9 +299,7 @@ test('the playground passes back what the service says: status, body, request id
   const none = await play('tokenize', '{"data":{}}', { 'standin-api-key': '' });
   expect(refusalIn(none)).toEqual([401, 'unauthorized']);
   expect(refusalIn(await play('tokenize', '{"data":{"a":1}}'))).toEqual([400, 'invalid_type']);
-  // What was refused leaves its place to others: there are five.
-  for (let i = 0; i < 6; i++)
-    expect((await play('tokenize', '', { 'content-type': 'text/plain' })).status).toBe(415);
+  expect((await play('tokenize', '', { 'content-type': 'text/plain' })).status).toBe(415);
   const asSlow = () => play('tokenize', '{"data":{}}', { 'standin-api-key': slow });
   expect((await asSlow()).status).toBe(200);
   const { status, headers } = await asSlow();
@@ -309,7 +307,7 @@ test('the playground passes back what the service says: status, body, request id
   expect(headers['content-security-policy']).toMatch(/^default-src 'none'/);
 });
 
-test('the playground takes what BODY_LIMIT allows, byte for byte, and refuses more itself', async () => {
+test('the playground takes what BODY_LIMIT allows, byte for byte, and refuses more', async () => {
   const body = (length: number) => `{"data":{"a":"b"}${' '.repeat(length - 18)}}`;
   expect((await play('tokenize', body(2_048))).status).toBe(200);
   for (const length of [2_049, 5_000_000])

@@ -32,7 +32,8 @@ export const ADMIN_PATHS = {
 } as const;
 
 /** The operations of the playground. */
-export type Operation = 'tokenize' | 'detokenize' | 'text/tokenize';
+export const OPERATIONS = ['tokenize', 'detokenize', 'text/tokenize'] as const;
+export type Operation = (typeof OPERATIONS)[number];
 
 /** The header in which the playground sends the API key that the user typed. */
 export const API_KEY_HEADER = 'Standin-Api-Key';

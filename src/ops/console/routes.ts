@@ -1,24 +1,25 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
+import type { RequestListener } from 'node:http';
 import { createRequire } from 'node:module';
 import { extname } from 'node:path';
-import type { Duplex } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
+import { finished } from 'node:stream/promises';
 import {
   API_KEY_HEADER,
   type ClientDetail,
+  OPERATIONS,
   type Operation,
   PATHS,
   type RecentRequestsShown,
 } from '#console';
-import { Unavailable } from '../../errors.ts';
+import { CallerError, Unavailable } from '../../errors.ts';
 import type { RecentRequests } from '../../observe/recent-requests.ts';
 import { documentText, openApiDocument } from '../../openapi/document.ts';
 import { referenceHtml } from '../../openapi/reference.ts';
+import { MESSAGES } from '../../public/schema.ts';
 import type { Access } from '../access.ts';
 import { OpsError, refusal } from '../errors.ts';
 import type { OpsPage } from '../server.ts';
-import { alreadySent, type OpsApp, type OpsContext, readJson, readToken } from '../web.ts';
+import { alreadySent, type OpsApp, type OpsContext, readToken } from '../web.ts';
 import type { CurrentState } from './current-state.ts';
 import type { EventStreams } from './events.ts';
 
@@ -38,7 +39,6 @@ interface ConsoleParts extends PlaygroundParts {
 /** Adds the routes of the console. */
 export function addConsole(app: OpsApp, parts: ConsoleParts): void {
   const { access, state, events, recent } = parts;
-  const forward = playground(parts);
   app.get(PATHS.state, async (c) => c.json(await state.read()));
   app.get(PATHS.events, (c) => events.open(c, () => access.isAllowed(c)));
   app.get(PATHS.requests, (c) => c.json(recent.newest satisfies RecentRequestsShown));
@@ -51,9 +51,7 @@ export function addConsole(app: OpsApp, parts: ConsoleParts): void {
     const apiKey = String(c.env.incoming.headers[API_KEY_HEADER.toLowerCase()] ?? '');
     return c.json(await found(state.clientOf(apiKey), 'No API key is this one.'));
   });
-  app.post(PATHS.tokenize, (c) => forward('tokenize', c));
-  app.post(PATHS.detokenize, (c) => forward('detokenize', c));
-  app.post(PATHS['text/tokenize'], (c) => forward('text/tokenize', c));
+  for (const operation of OPERATIONS) app.post(PATHS[operation], (c) => play(operation, c, parts));
   app.post(PATHS.session, (c) => signIn(access, c));
   app.delete(PATHS.session, (c) => {
     access.signIn?.end(c);
@@ -82,85 +80,43 @@ async function signIn({ signIn: one }: Access, c: OpsContext): Promise<Response>
   return c.json(one.begin(c, one.check(token, c.env.incoming.socket.remoteAddress)));
 }
 
-/** Longer than the service needs for any response. */
-const TIMEOUT_MS = 15_000;
-const MAX_UNDER_WAY = 5;
-/** The headers that the page gets with the body. */
-const PASSED_BACK = ['content-type', 'x-request-id', 'retry-after', 'preference-applied'];
-
 interface PlaygroundParts {
-  /** Opens a connection to the public listener, as if from this address. */
-  readonly connect: (remoteAddress: string | undefined) => Duplex;
+  /** Answers a request as one of the public listener, and counts and logs it so. */
+  readonly serve: RequestListener;
   readonly bodyLimit: number;
   /** Whether callers need a client certificate. */
   readonly asksClients: () => boolean;
 }
 
 /**
- * Forwards requests of the console's playground to the public listener, with the API key that the
- * user typed, and returns the responses. Keeps neither.
+ * Hands a request of the console's playground to the public listener, with the API key that the
+ * user typed. Keeps neither.
  */
-function playground({ connect, bodyLimit, asksClients }: PlaygroundParts) {
-  let underWay = 0;
-  return async (operation: Operation, c: OpsContext): Promise<Response> => {
-    if (asksClients())
-      throw new OpsError(
-        409,
-        'client_certificate',
-        'The playground cannot call the service: callers need a client certificate (TLS_CLIENT_CA_FILE), and the console has none.',
-      );
-    if (underWay >= MAX_UNDER_WAY)
-      throw new OpsError(503, 'too_many', 'The playground is busy. Try again in a moment.');
-    underWay++;
-    try {
-      const { incoming, outgoing } = c.env;
-      const body = await readJson(incoming, bodyLimit);
-      const response = await send(operation, body, c, connect);
-      for (const name of PASSED_BACK) {
-        const value = response.headers[name];
-        if (value !== undefined) outgoing.setHeader(name, value);
-      }
-      await pipeline(response, outgoing.writeHead(response.statusCode!));
-      return alreadySent(c);
-    } finally {
-      underWay--;
-    }
-  };
-}
-
-async function send(
+async function play(
   operation: Operation,
-  body: Buffer,
-  { env: { incoming, outgoing } }: OpsContext,
-  connect: PlaygroundParts['connect'],
-): Promise<IncomingMessage> {
-  const expired = AbortSignal.timeout(TIMEOUT_MS);
-  const gone = new AbortController();
-  outgoing.once('close', () => gone.abort());
-  const sent = request({
-    createConnection: () => connect(incoming.socket.remoteAddress),
-    ...{ method: 'POST', path: `/api/v1/${operation}`, headers: headersOf(incoming.headers, body) },
-    signal: AbortSignal.any([expired, gone.signal]),
-  });
-  try {
-    return await new Promise((resolve, reject) => {
-      sent.once('response', resolve).on('error', reject).end(body);
-    });
-  } catch {
-    if (expired.aborted) throw new OpsError(504, 'timeout', 'The service did not answer in time.');
-    throw new OpsError(502, 'unreachable', 'The console cannot reach the public listener.');
-  }
-}
-
-function headersOf(
-  { [API_KEY_HEADER.toLowerCase()]: apiKey = '', prefer }: IncomingHttpHeaders,
-  body: Buffer,
-) {
-  return {
-    ...{ Host: 'localhost', 'Content-Type': 'application/json', 'Content-Length': body.length },
-    ...(apiKey !== '' && { Authorization: `Bearer ${apiKey}` }),
-    ...(prefer !== undefined && { Prefer: prefer }),
-  };
+  c: OpsContext,
+  { serve, bodyLimit, asksClients }: PlaygroundParts,
+): Promise<Response> {
+  const { incoming, outgoing } = c.env;
+  const { headers } = incoming;
+  if (asksClients())
+    throw new OpsError(
+      409,
+      'client_certificate',
+      'The playground cannot call the service: callers need a client certificate (TLS_CLIENT_CA_FILE), and the console has none.',
+    );
+  // The public listener would cut the connection, and a browser lose its response.
+  if (Number(headers['content-length']) > bodyLimit)
+    throw new CallerError('payload_too_large', MESSAGES.payload_too_large(bodyLimit));
+  incoming.url = `/api/v1/${operation}`;
+  const apiKey = headers[API_KEY_HEADER.toLowerCase()];
+  // Never the OPS_TOKEN of a program.
+  delete headers.authorization;
+  if (apiKey) headers.authorization = `Bearer ${apiKey}`;
+  serve(incoming, outgoing);
+  // Also ends for a reader that has gone.
+  await finished(outgoing).catch(() => {});
+  return alreadySent(c);
 }
 
 /** The built page. The path holds for src/ and for dist/. */
