@@ -18,25 +18,8 @@ const LIMITS: readonly LimitName[] = ['requests', 'detokenize', 'lookup', 'unkno
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
-/** Values of the sampled metrics, with their labels. */
+/** Values of some metrics, with their labels. */
 export type Snapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
-
-/**
- * The metrics that the console shows. It reads them every few seconds, so only cheap ones are here.
- */
-const SAMPLED = [
-  'standin_requests_total',
-  'standin_request_duration_seconds',
-  'standin_values_total',
-  'standin_batch_records',
-  'standin_rate_limit_rejections_total',
-  'standin_requests_shed_total',
-  'standin_client_requests_total',
-  'standin_client_strings_total',
-  'standin_detections_total',
-  'standin_rate_limit_shared',
-  'standin_postgres_safe',
-];
 
 /** Read at each scrape. Those that end in `_total` are counters, which count since the start. */
 const OBSERVED = {
@@ -78,8 +61,8 @@ export function createMetrics() {
     observe: (observed: Observed) => addObserved(registers, observed),
     observeClients: (counts: () => ReadonlyMap<string, ClientCounts>) =>
       addClients(registers, counts),
-    sampled: async (): Promise<Snapshot> => {
-      const there = SAMPLED.map((name) => registry.getSingleMetric(name));
+    read: async (names: readonly string[]): Promise<Snapshot> => {
+      const there = names.map((name) => registry.getSingleMetric(name));
       const read = there.flatMap((metric) => (metric === undefined ? [] : [metric.get()]));
       return (await Promise.all(read)) as Snapshot;
     },

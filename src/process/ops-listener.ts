@@ -47,7 +47,7 @@ export async function openOpsListener(options: OpsListenerOptions) {
   const { context } = listener;
   const tls = config.OPS_TLS && certificate ? opsPem(certificate.pem) : undefined;
   const access = new Access(config.OPS_TOKEN, tls !== undefined);
-  const sampler = new Sampler(() => metrics.sampled());
+  const sampler = new Sampler((names) => metrics.read(names));
   const state = new CurrentState({
     ...{ ...options, sampler, facts: factsOf(options), policies: listener.policies },
     databaseKind: config.DATABASE_URL === undefined ? 'embedded' : 'postgres',

@@ -15,6 +15,7 @@ import {
   addDetections,
   countersOf,
   latencyOf,
+  SAMPLED,
   Sampler,
   sampleBetween,
 } from '../../src/ops/console/sampler.ts';
@@ -48,7 +49,7 @@ describe('a sample', () => {
   async function countedBy(count: (metrics: ReturnType<typeof createMetrics>) => void) {
     const metrics = createMetrics();
     count(metrics);
-    return metrics.sampled();
+    return metrics.read(SAMPLED);
   }
 
   test('is what was counted in between, by status, a second', async () => {
@@ -117,7 +118,7 @@ test('the sampler reads again after a reading that failed, and keeps the rates o
     const ofClient = { requests, replaced: 0, passed: 0 };
     metrics.observeClients(() => new Map([['a', ofClient]]));
     metrics.observe({ standin_rate_limit_shared: () => true, standin_postgres_safe: () => false });
-    return metrics.sampled();
+    return metrics.read(SAMPLED);
   });
   let told = 0;
   sampler.onSample = () => void told++;
