@@ -130,6 +130,11 @@ const FOUND: readonly (readonly [what: string, target: string, body: Body])[] = 
     'ruled full guardrail response',
     mapped('texts', { list: ['xaaaaaaaa_tok #'], times: 9_900 }),
   ],
+  ...['request', 'response'].map((type): [string, string, Body] => [
+    `short texts in the ${type} of a guardrail`,
+    `ruled full guardrail ${type}`,
+    mapped('texts', listed(60_000, '', 'more', '')),
+  ]),
   [
     'unknown kinds in a policy',
     'POST /policy/check',

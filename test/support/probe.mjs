@@ -2,7 +2,7 @@
  * Preloaded into a service, measures what a request costs it: see priced.ts. A timer of 1 ms comes
  * once in each turn of the event loop that takes longer.
  */
-import { openSync, readFileSync, readSync, writeFileSync } from 'node:fs';
+import { openSync, readFileSync, readSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { isMainThread } from 'node:worker_threads';
 
@@ -77,6 +77,8 @@ if (isMainThread && process.env.PROBE !== undefined) {
       setImmediate(() => socket.write(`${JSON.stringify(commands[name.toString()]())}\n`)),
     );
   });
+  // A process that was killed leaves its socket.
+  rmSync(process.env.PROBE, { force: true });
   server.listen(process.env.PROBE).unref();
   // Not for the processes that this one starts.
   delete process.env.PROBE;

@@ -1,6 +1,13 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { CallerError } from '../../errors.ts';
 import type { Viewer } from '../../policy/rules.ts';
-import { checkedText, invalid, type JsonObject, parseObject } from '../body/data.ts';
+import {
+  checkedText,
+  invalid,
+  type JsonObject,
+  MAX_TURN_BYTES,
+  parseObject,
+} from '../body/data.ts';
 import { findSpans } from '../body/found-spans.ts';
 import { readBody } from '../body/request-body.ts';
 import { kindsIn, type Replacement, valuesOf, viewerOf } from '../body/request-data.ts';
@@ -35,7 +42,7 @@ interface Guarded {
 export async function guard(exchange: Exchange): Promise<ResponseContent> {
   takeApiKey(exchange);
   await admitBody(exchange, 'guardrail');
-  const guarded = read(await readBody(exchange));
+  const guarded = await read(await readBody(exchange));
   const { input_type: type } = guarded.json;
   if (type !== 'request' && type !== 'response')
     throw invalid('input_type: must be request or response');
@@ -58,8 +65,10 @@ function takeApiKey({ request: { headers } }: Exchange): void {
 }
 
 /** @throws CallerError invalid_type */
-function read(body: Buffer): Guarded {
-  const json = parseObject(checkedText(body, BODY), BODY);
+async function read(body: Buffer): Promise<Guarded> {
+  const checked = checkedText(body, BODY);
+  if (body.length > MAX_TURN_BYTES) await nextTurn();
+  const json = parseObject(checked, BODY);
   const { litellm_call_id: callId, texts } = json;
   const id = callId ?? undefined;
   if (id !== undefined && (typeof id !== 'string' || id.length > MAX_ID_LENGTH))
@@ -70,6 +79,7 @@ function read(body: Buffer): Guarded {
     !list.every((text) => typeof text === 'string' && text.isWellFormed())
   )
     throw invalid('texts: must be a list of strings, in well-formed Unicode');
+  if (list.length > MAX_STRINGS) throw tooMany('texts');
   return { json, bytes: body.length, texts: list, callId: id };
 }
 
@@ -114,10 +124,7 @@ function stringsOf({ json, texts }: Guarded) {
   let hasFiles = Array.isArray(images) && images.length > 0;
   let count = 0;
   const take = (text: string, path: string): string => {
-    if (count++ === MAX_STRINGS)
-      throw invalid(
-        `${path}: must have at most ${MAX_STRINGS} strings, with those before it; send fewer or shorter messages`,
-      );
+    if (count++ === MAX_STRINGS) throw tooMany(path);
     if (!text.isWellFormed())
       throw invalid(`${path}: must be well-formed Unicode; it has half of a surrogate pair`);
     strings.add(text);
@@ -132,6 +139,12 @@ function stringsOf({ json, texts }: Guarded) {
   for (const [path, part] of Object.entries(parts))
     replaceStrings(part, { path, replace: (text) => take(text, path), onFile });
   return { strings: [...strings], hasFiles };
+}
+
+function tooMany(path: string): CallerError {
+  return invalid(
+    `${path}: must have at most ${MAX_STRINGS} strings, with those before it; send fewer or shorter messages`,
+  );
 }
 
 /** The values in the strings of a request. */
