@@ -8,8 +8,6 @@ export interface BatcherOptions<Item, Result> {
   readonly onBatch: (items: number) => void;
   /** Batches in flight at once. */
   readonly slots: number;
-  /** This many items do not wait for the end of the turn. */
-  readonly eagerItems?: number;
   readonly maxBatchItems: number;
   /** Most bytes in a batch. A single larger call still goes alone. */
   readonly maxBatchBytes: number;
@@ -30,8 +28,7 @@ interface Entry<Item, Result> {
 /**
  * Natural batching: calls that arrive while a batch is in flight share the next one. An idle
  * batcher flushes at the end of the event loop's turn, so requests that were read together go
- * together. No timer is involved. With `eagerItems`, a part of a long turn goes earlier, so that
- * the database works while the rest is prepared.
+ * together. No timer is involved.
  */
 export class Batcher<Item, Result> {
   readonly #options: BatcherOptions<Item, Result>;
@@ -71,10 +68,8 @@ export class Batcher<Item, Result> {
   }
 
   #schedule(): void {
-    if (this.#waiting.length === 0) return;
-    const { slots, eagerItems = Infinity } = this.#options;
-    if (this.#inFlight < slots && this.#waitingItems >= eagerItems) void this.#flush();
     if (this.#flushScheduled || this.#waiting.length === 0) return;
+    const { slots } = this.#options;
     if (this.#inFlight >= slots) {
       this.#sweepInTime();
       return;

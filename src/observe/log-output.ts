@@ -10,6 +10,8 @@ const FLUSH_INTERVAL_MS = 20;
 const PIPE_CHUNK_BYTES = 4_096;
 /** For all other outputs: each write wakes a thread, so large writes cost less. */
 const CHUNK_BYTES = 65_536;
+/** The most bytes of a UTF-16 unit as UTF-8. */
+const MAX_UNIT_BYTES = 3;
 /** Bytes that wait for standard output. Further lines are dropped and counted. */
 const MAX_WAITING_BYTES = 4_194_304;
 /** Pause before another attempt to write to a full disk. */
@@ -26,8 +28,7 @@ export class LogOutput {
   dropped = 0;
   readonly #onBack: (dropped: number) => void;
   #onWaiting: (bytes: number) => void = () => {};
-  readonly #chunkBytes = isPipe() ? PIPE_CHUNK_BYTES : CHUNK_BYTES;
-  #chunk = '';
+  readonly #chunk = Buffer.alloc(isPipe() ? PIPE_CHUNK_BYTES : CHUNK_BYTES);
   #bytes = 0;
   #isPassDue = false;
   #waiting: Buffer[] = [];
@@ -57,10 +58,17 @@ export class LogOutput {
   }
 
   write(line: string): void {
-    const lineBytes = Buffer.byteLength(line);
-    if (this.#bytes + lineBytes > this.#chunkBytes) this.#flush();
-    this.#chunk += line;
-    this.#bytes += lineBytes;
+    const room = this.#chunk.length;
+    // The exact number of bytes costs as much as the copy.
+    if (this.#bytes + MAX_UNIT_BYTES * line.length > room) {
+      const lineBytes = Buffer.byteLength(line);
+      if (this.#bytes + lineBytes > room) this.#flush();
+      if (lineBytes > room) {
+        this.#send(Buffer.from(line));
+        return;
+      }
+    }
+    this.#bytes += this.#chunk.write(line, this.#bytes);
     if (this.#isPassDue) return;
     this.#isPassDue = true;
     setTimeout(() => {
@@ -79,9 +87,13 @@ export class LogOutput {
 
   #flush(): void {
     if (this.#bytes === 0) return;
-    const chunk = Buffer.from(this.#chunk);
-    this.#chunk = '';
+    // A copy, because what waits must hold no more than the bytes that are counted.
+    const chunk = Buffer.from(this.#chunk.subarray(0, this.#bytes));
     this.#bytes = 0;
+    this.#send(chunk);
+  }
+
+  #send(chunk: Buffer): void {
     if (this.#isClosed || this.#waitingBytes + chunk.length > MAX_WAITING_BYTES) {
       this.dropped += linesIn(chunk);
       return;

@@ -59,7 +59,7 @@ export function detokenizer(
 /** What a detokenize looks up, and how it answers. */
 interface Restoring {
   /** By the policy in force. */
-  readonly read: () => Promise<RequestData>;
+  readonly read: () => RequestData | Promise<RequestData>;
   /** Of the body of the request. */
   readonly bytes: number;
   readonly hasGaps: (exchange: Exchange) => boolean;
@@ -69,7 +69,8 @@ interface Restoring {
 
 export async function restored(exchange: Exchange, of: Restoring): Promise<ResponseContent> {
   exchange.shown = undefined;
-  const asked = await of.read();
+  const read = of.read();
+  const asked = read instanceof Promise ? await read : read;
   const unapplied = of.hasGaps(exchange) ? [] : undefined;
   const { request, found } = await lookUp(exchange, asked, unapplied !== undefined);
   const { values, kinds, hidden } = visible(request, found, unapplied);
@@ -189,17 +190,17 @@ async function lookUp(
   const known = new Set<string>();
   const unknown = new Set<string>();
   const ending = asked.viewer.rules.hasBareTokens ? '' : `_${tokenSuffix}`;
-  const ask = async (part: Asked): Promise<readonly FoundOrSize[]> => {
-    const found = await exchange.inVault(fetchValues(exchange, part, hasGaps));
-    part.texts.forEach((text, i) => {
-      if (found[i] !== undefined) {
-        // A forgotten or expired token is no guess.
-        if (found[i] !== null) known.add(text);
-        // Neither is a string without a token's ending, because its response reveals nothing.
-      } else if (text.endsWith(ending)) unknown.add(text);
+  const ask = (part: Asked): Promise<readonly FoundOrSize[]> =>
+    exchange.inVault(fetchValues(exchange, part, hasGaps)).then((found) => {
+      part.texts.forEach((text, i) => {
+        if (found[i] !== undefined) {
+          // A forgotten or expired token is no guess.
+          if (found[i] !== null) known.add(text);
+          // Neither is a string without a token's ending, because its response reveals nothing.
+        } else if (text.endsWith(ending)) unknown.add(text);
+      });
+      return found;
     });
-    return found;
-  };
   const most = limits.mostUnknown(client);
   let looked: Narrowed<FoundOrSize> | undefined;
   let charged: ReturnType<ClientLimits['charge']>;
@@ -226,7 +227,7 @@ async function lookUp(
  * Reserves the bytes of the values before anything large is fetched.
  * @throws CallerError invalid_type when the answer would be too large, or overloaded
  */
-async function fetchValues(
+function fetchValues(
   exchange: Exchange,
   request: Asked,
   hasGaps: boolean,
@@ -246,6 +247,18 @@ async function fetchValues(
     exchange.reserve(most);
     return vault.detokenize(tokens, viewer, undefined, exchange.deadlineMs);
   }
+  return fetchSized(exchange, tokens, viewer, hasGaps);
+}
+
+/** Asks for the sizes first: the tokens do not bound the length of their values. */
+async function fetchSized(
+  exchange: Exchange,
+  tokens: Texts<Token>,
+  viewer: Viewer,
+  hasGaps: boolean,
+): Promise<readonly FoundOrSize[]> {
+  const { vault } = exchange.context;
+  const { texts } = tokens;
   const deadlineMs = exchange.deadlineMs ?? requestDeadline();
   const found = await vault.sizes(tokens, viewer, deadlineMs);
   if (!hasGaps && found.some((size) => typeof size !== 'number')) return found;

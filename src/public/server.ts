@@ -90,7 +90,8 @@ function tokenizer(
   return async (exchange: Exchange): Promise<ResponseContent> => {
     const admitted = admit(exchange, operation);
     const { client } = admitted instanceof Promise ? await admitted : admitted;
-    const request = await read(exchange, await readBody(exchange));
+    const sent = read(exchange, await readBody(exchange));
+    const request = sent instanceof Promise ? await sent : sent;
     if (operation === 'lookup') checkLookup(request, client.token_mode === 'random');
     const accepted = valuesOf(exchange, request);
     const values = accepted instanceof Promise ? await accepted : accepted;

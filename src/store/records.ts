@@ -46,8 +46,6 @@ const MAX_BATCH_RECORDS = 1_000;
 const MAX_BATCH_BYTES = 2_097_152;
 const MAX_WAITING_RECORDS = 100_000;
 const SLOTS = 2;
-/** The database writes this many while the next ones are sealed: 32 requests of three values. */
-const EAGER_RECORDS = 96;
 
 /**
  * The records of the vault. Concurrent calls share statements (group commit). Keeps no record in
@@ -71,7 +69,6 @@ export class RecordStore {
     ) =>
       new Batcher<Item, Result>({
         slots: SLOTS,
-        eagerItems: EAGER_RECORDS,
         maxBatchItems: MAX_BATCH_RECORDS,
         maxBatchBytes: MAX_BATCH_BYTES,
         maxWaitingItems: MAX_WAITING_RECORDS,

@@ -164,7 +164,7 @@ in viewerOf by http/rights: last byte
 public/detokenize.ts
 
 hidden-size: No response tells the size of a hidden value.
-in fetchValues by policy/service: how long a value is
+in fetchSized by policy/service: how long a value is
 - if (!viewer.seesAll)
 + if (viewer.isPlain)
 

@@ -19,7 +19,7 @@ export type JsonObject = Record<string, unknown>;
 /** More bytes are counted and parsed in a turn each. To parse 1 MiB can take 30 ms. */
 export const MAX_TURN_BYTES = 262_144;
 /** A body that may be parsed: its parts are counted. */
-type CheckedText = ReturnType<typeof checkedText>;
+export type CheckedText = ReturnType<typeof checkedText>;
 const WITH_DATA = 'a JSON object with "data"';
 
 /** The `data` of a request body. @throws CallerError invalid_type */
@@ -55,7 +55,7 @@ export function checkedText(body: Buffer, what = WITH_DATA) {
   const text = body.toString('utf8');
   const names = countMembers(text);
   if (mayBeMisread(text)) checkNameEnds(text);
-  return { text, names };
+  return { text, names, bytes: body.length };
 }
 
 /**

@@ -11,6 +11,7 @@ import { judgedRules } from '../rights.ts';
 import { type BodyPlace, BodyWalk } from './body-walk.ts';
 import {
   aroundBlanks,
+  type CheckedText,
   checkedText,
   collectFields,
   type Field,
@@ -74,7 +75,7 @@ export interface Narrowed<T> {
 }
 
 /** Reads the body of a request. */
-export type Reader<T extends RequestValues> = (exchange: Exchange, body: Buffer) => Promise<T>;
+export type Reader<T extends RequestValues> = (exchange: Exchange, body: Buffer) => T | Promise<T>;
 
 /**
  * Without fields in the policy, and for a list of values: all strings of `data`. With fields: the
@@ -83,35 +84,46 @@ export type Reader<T extends RequestValues> = (exchange: Exchange, body: Buffer)
  * @throws CallerError invalid_type, precondition_failed or overloaded, InternalError when the
  * policy cannot be read
  */
-export async function dataOf(exchange: Exchange, body: Buffer): Promise<RequestData> {
-  const found = viewerOf(exchange);
-  const viewer = found instanceof Promise ? await found : found;
+export function dataOf(exchange: Exchange, body: Buffer): RequestData | Promise<RequestData> {
+  return afterwards(viewerOf(exchange), (viewer) => {
+    const checked = checkedText(body);
+    const parse = () => parseData(checked, viewer.rules.tree !== undefined);
+    if (body.length <= MAX_TURN_BYTES) return placesIn(exchange, viewer, checked, parse());
+    return inTurns(parse, (data) => placesIn(exchange, viewer, checked, data));
+  });
+}
+
+/** Each step of a large body has a turn of the event loop. */
+async function inTurns<T, U>(first: () => T, second: (made: T) => U): Promise<U> {
+  await nextTurn();
+  const made = first();
+  await nextTurn();
+  return second(made);
+}
+
+function placesIn(
+  exchange: Exchange,
+  viewer: Viewer,
+  { text, bytes }: CheckedText,
+  data: JsonObject | JsonObject[],
+): RequestData {
   const { rules } = viewer;
   const { valuesLimit } = exchange.context;
-  const isLarge = body.length > MAX_TURN_BYTES;
-  const checked = checkedText(body);
-  if (isLarge) await nextTurn();
-  const data = parseData(checked, rules.tree !== undefined);
-  if (isLarge) await nextTurn();
   if (rules.tree === undefined || isListOfValues(data, rules.tree)) {
     const { fields, isReordered } = collectFields(data as JsonObject, valuesLimit);
     exchange.reserveFields(fields.length);
     if (!isReordered) return new PlainData(viewer, data as JsonObject, fields);
-    exchange.reserve(body.length);
-    return new RecordData(
-      viewer,
-      checked.text,
-      new BodyWalk(checked.text, ALL_STRINGS, KEPT_ORDER),
-    );
+    exchange.reserve(bytes);
+    return new RecordData(viewer, text, new BodyWalk(text, ALL_STRINGS, KEPT_ORDER));
   }
-  exchange.reserve(body.length);
+  exchange.reserve(bytes);
   const walked = { tree: rules.tree, elsewhere: rules.policy.elsewhere };
-  const walk = new BodyWalk(checked.text, walked, {
+  const walk = new BodyWalk(text, walked, {
     maxPlaces: valuesLimit,
     onUnnamed: (node, name) => warnOfNear(exchange, rules, node, name),
   });
   exchange.reserveFields(walk.places.length);
-  return new RecordData(viewer, checked.text, walk);
+  return new RecordData(viewer, text, walk);
 }
 
 /** The log names no field of a request, except one that a field of the policy nearly names. */

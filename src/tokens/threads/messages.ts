@@ -228,9 +228,13 @@ export function errorOf(failure: Failure): Error {
   return new InternalError(reason, { cause });
 }
 
+/** About 32 small calls. */
+const MESSAGE_PARTS = 350;
+
 /**
- * Sends all parts of one turn of the event loop as one message, because a message costs more than a
- * call.
+ * Sends the parts of one turn of the event loop together, because a message costs more than a call.
+ * A long turn sends several messages, so that the other thread works meanwhile. With one message a
+ * turn, the threads wait for each other: 256 connections got 0.8 of the responses.
  */
 export class Outbox<T> {
   readonly #post: (parts: T[]) => void;
@@ -244,13 +248,15 @@ export class Outbox<T> {
     this.due().push(part);
   }
 
-  /** The message to send at the end of this turn. The caller must add at least one part. */
+  /** The message to send at the end of this turn, or earlier when it is full. */
   due(): T[] {
+    if (this.#parts.length >= MESSAGE_PARTS) this.#send();
     if (this.#parts.length === 0) setImmediate(this.#send);
     return this.#parts;
   }
 
   readonly #send = (): void => {
+    if (this.#parts.length === 0) return;
     const parts = this.#parts;
     this.#parts = [];
     this.#post(parts);

@@ -61,6 +61,8 @@ interface Thread {
 interface Pending {
   readonly thread: Thread;
   readonly texts: number;
+  /** Not a piece of a large call. */
+  readonly isSmall: boolean;
   readonly resolve: (results: Results) => void;
   readonly reject: (error: Error) => void;
 }
@@ -117,19 +119,18 @@ export class VaultClient {
    * Equal values of a kind in a call share a token.
    * @throws InternalError, or CallerError overloaded
    */
-  async tokenize(
+  tokenize(
     values: Texts<Value>,
     terms: TokenOptions,
     viewer: Viewer,
     deadlineMs?: number,
   ): Promise<readonly Token[]> {
     this.#writes.check();
-    try {
-      return await this.#ask<Token>('tokenize', values, viewer, lengthOf, deadlineMs, terms);
-    } catch (error) {
+    const asked = this.#ask<Token>('tokenize', values, viewer, lengthOf, deadlineMs, terms);
+    return asked.catch((error) => {
       this.#writes.failed(error);
       throw error;
-    }
+    });
   }
 
   /** See Tokenizer.lookup. @throws as tokenize */
@@ -149,7 +150,7 @@ export class VaultClient {
    * @param deadlineMs from requestDeadline, if the request has already made a call
    * @throws as tokenize
    */
-  async detokenize(
+  detokenize(
     tokens: Texts<Token>,
     viewer: Viewer,
     sizes?: readonly number[],
@@ -159,16 +160,15 @@ export class VaultClient {
       sizes && new Map<string, number>(tokens.texts.map((token, i) => [token, sizes[i]!]));
     const weigh = (token: string) =>
       byToken ? byToken.get(token)! : mostValueBytes(token, !viewer.isPlain, this.#ending);
-    const results: readonly (Value | null | undefined)[] = await this.#ask(
+    const withKind = (text: Value) =>
+      viewer.isPlain ? { kind: DEFAULT_KIND, value: text } : splitKind(text, viewer.rules);
+    return this.#ask<Value | null | undefined>(
       'detokenize',
       tokens,
       viewer,
       weigh,
       deadlineMs,
-    );
-    const withKind = (text: Value) =>
-      viewer.isPlain ? { kind: DEFAULT_KIND, value: text } : splitKind(text, viewer.rules);
-    return results.map((one) => (typeof one === 'string' ? withKind(one) : one));
+    ).then((results) => results.map((one) => (typeof one === 'string' ? withKind(one) : one)));
   }
 
   /**
@@ -274,7 +274,7 @@ export class VaultClient {
     });
   }
 
-  async #askDistinct(
+  #askDistinct(
     question: Question,
     weigh: (text: string) => number,
     deadlineMs: number,
@@ -282,25 +282,27 @@ export class VaultClient {
     const { texts } = question;
     let bytes = 0;
     for (const text of texts) bytes += weigh(text);
-    if (isPiece(texts.length, bytes)) {
-      const results = piecesOf(question, weigh).map(([piece, bytesOfPiece]) =>
-        this.#call(this.#lessBusy(), piece, bytesOfPiece, deadlineMs),
-      );
-      return (await Promise.all(results)).flat();
+    if (!isPiece(texts.length, bytes)) {
+      this.#delay.begin(performance.now());
+      return this.#call(this.#first, question, bytes, deadlineMs, true);
     }
-    this.#delay.begin(performance.now());
-    try {
-      return await this.#call(this.#first, question, bytes, deadlineMs);
-    } finally {
-      this.#delay.end(performance.now());
-    }
+    const results = piecesOf(question, weigh).map(([piece, bytesOfPiece]) =>
+      this.#call(this.#lessBusy(), piece, bytesOfPiece, deadlineMs, false),
+    );
+    return Promise.all(results).then((all) => all.flat());
   }
 
-  #call(thread: Thread, question: Question, bytes: number, deadlineMs: number): Promise<Results> {
+  #call(
+    thread: Thread,
+    question: Question,
+    bytes: number,
+    deadlineMs: number,
+    isSmall: boolean,
+  ): Promise<Results> {
     return new Promise((resolve, reject) => {
       const id = ++this.#lastId;
       const texts = question.texts.length;
-      this.#pending.set(id, { thread, texts, resolve, reject });
+      this.#pending.set(id, { thread, texts, isSmall, resolve, reject });
       thread.pendingTexts += texts;
       packCall({ id, question, bytes, deadlineMs }, thread.outbox.due());
     });
@@ -317,6 +319,7 @@ export class VaultClient {
     const pending = this.#pending.get(id)!;
     this.#pending.delete(id);
     pending.thread.pendingTexts -= pending.texts;
+    if (pending.isSmall) this.#delay.end(performance.now());
     return pending;
   }
 

@@ -26,10 +26,12 @@ import { ThreadRules } from './thread-rules.ts';
 /**
  * Entry point of a vault thread: tokenizes and detokenizes on its own database connections, off the
  * event loop that serves HTTP.
- * Small calls start when they arrive. One piece of a large call starts in each turn of the event
- * loop, so small calls wait for one piece at most.
+ * Each turn of the event loop starts some small calls and one piece of a large call. So the thread
+ * seals one batch while the database writes another and the results of a third leave, and small
+ * calls wait for one piece at most.
  */
 
+const SMALL_TEXTS_A_TURN = 96;
 /** When a running piece finds the database away, pieces that have waited this long fail with it. */
 const STALLED_AFTER_MS = 1_000;
 /** More pieces would only delay small calls that wait for a statement. */
@@ -48,10 +50,11 @@ const tokenizer = new Tokenizer(records, keys, data.vault.token_suffix, onDamage
 const detokenizer = new Detokenizer(records, keys, onDamaged);
 const rules = new ThreadRules();
 
+const small: VaultCall[] = [];
 /** Waiting pieces, with their time of arrival. */
 const pieces: { readonly call: VaultCall; readonly sinceMs: number }[] = [];
 let piecesUnderWay = 0;
-let isPieceDue = false;
+let isTurnDue = false;
 
 parentPort!.on('message', (message: ToThread) => {
   if (message === 'reconnect') return pool.reconnect();
@@ -60,31 +63,44 @@ parentPort!.on('message', (message: ToThread) => {
   const sinceMs = performance.now();
   for (const call of unpackCalls(message)) {
     if (isPiece(call.question.texts.length, call.bytes)) pieces.push({ call, sinceMs });
-    else void answer(call);
+    else small.push(call);
   }
-  beginPieceSoon();
+  takeTurnSoon();
 });
 
 function isCalls(message: Exclude<ToThread, string>): message is readonly MessagePart[] {
   return Array.isArray(message);
 }
 
-function beginPieceSoon(): void {
-  if (isPieceDue || pieces.length === 0 || piecesUnderWay >= MAX_PIECES_UNDER_WAY) return;
-  isPieceDue = true;
-  setImmediate(beginPiece);
+function canBeginPiece(): boolean {
+  return pieces.length > 0 && piecesUnderWay < MAX_PIECES_UNDER_WAY;
+}
+
+function takeTurnSoon(): void {
+  if (isTurnDue || (small.length === 0 && !canBeginPiece())) return;
+  isTurnDue = true;
+  setImmediate(takeTurn);
+}
+
+function takeTurn(): void {
+  isTurnDue = false;
+  for (let texts = 0; texts < SMALL_TEXTS_A_TURN && small.length > 0; ) {
+    const call = small.shift()!;
+    texts += call.question.texts.length;
+    void answer(call);
+  }
+  if (canBeginPiece()) beginPiece();
+  takeTurnSoon();
 }
 
 function beginPiece(): void {
-  isPieceDue = false;
   piecesUnderWay++;
   const deadlineMs = monotonicMs() + VAULT_TIMEOUT_MS;
   void answer({ ...pieces.shift()!.call, deadlineMs }).then((error) => {
     piecesUnderWay--;
     if (error instanceof Unavailable) failStalled(error);
-    beginPieceSoon();
+    takeTurnSoon();
   });
-  beginPieceSoon();
 }
 
 /**
