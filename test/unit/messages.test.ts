@@ -1,7 +1,8 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { CallerError, InternalError } from '../../src/errors.ts';
 import { policyOf } from '../../src/policy/policy-follower.ts';
-import { errorOf, failureOf } from '../../src/tokens/threads/messages.ts';
+import { errorOf, failureOf, Outbox } from '../../src/tokens/threads/messages.ts';
 import { ThreadRules } from '../../src/tokens/threads/thread-rules.ts';
 
 test('a policy that comes back outlives those that came between', () => {
@@ -30,4 +31,19 @@ test('a failure comes over from a thread with all that an answer and a log need'
   const theirs = new CallerError('overloaded', '', 1);
   expect(passed(theirs)).toEqual(theirs);
   expect(passed(new TypeError('secret'))).toMatchObject({ reason: 'unexpected' });
+});
+
+test('the parts of a long turn leave in order, many of them before it ends, and none is lost', async () => {
+  const messages: number[][] = [];
+  const outbox = new Outbox<number>((parts) => messages.push(parts));
+  const sent = Array.from({ length: 5_000 }, (_, i) => i);
+  for (const part of sent) outbox.put(part);
+  expect(messages.length).toBeGreaterThan(4);
+  await nextTurn();
+  expect(messages.flat()).toEqual(sent);
+  const { length } = messages;
+  outbox.put(1);
+  outbox.put(2);
+  await nextTurn();
+  expect(messages.slice(length)).toEqual([[1, 2]]);
 });
