@@ -69,7 +69,6 @@ export class License {
   readonly #files: LicenseFiles | undefined;
   /** Why the files cannot be read now; the license read before stays in force. */
   #unread: string | undefined;
-  #timer: NodeJS.Timeout | undefined;
 
   constructor(files: LicenseFiles | undefined) {
     this.#files = files;
@@ -79,11 +78,7 @@ export class License {
   async start(): Promise<void> {
     if (this.#files === undefined) return;
     await this.#load(this.#files);
-    this.#timer = setInterval(() => void this.#load(this.#files!), RELOAD_INTERVAL_MS).unref();
-  }
-
-  stop(): void {
-    clearInterval(this.#timer);
+    setInterval(() => void this.#load(this.#files!), RELOAD_INTERVAL_MS).unref();
   }
 
   /** Days until the license expires, negative afterwards; undefined: no valid license was read. */

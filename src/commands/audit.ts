@@ -1,4 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
+import { Input } from '#bulk';
 import { type Link, linkOf } from '../audit/audit-link.ts';
 import { type AuditFinding, type AuditVerified, verifyAudit } from '../audit/audit-verify.ts';
 import { OperatorError } from '../errors.ts';
@@ -6,7 +7,7 @@ import { count, shown } from '../terminal.ts';
 import type { Vault } from '../vault/vault.ts';
 import { command, EXIT_INTERRUPTED, type OutputOptions, print, withVault } from './command.ts';
 import { Progress, watched } from './progress.ts';
-import { chunksOf, nameOf, STANDARD_INPUT, sizeOf } from './text-file.ts';
+import { chunksOf } from './text-file.ts';
 
 interface VerifyOptions extends OutputOptions {
   readonly expect?: readonly Link[];
@@ -37,8 +38,10 @@ async function verify(
   files: readonly string[],
   options: VerifyOptions,
 ): Promise<void> {
-  const total = await bytesOf(files);
-  const sources = files.map((file) => ({ name: nameOf(file), chunks: chunksOf(file) }));
+  const inputs = await Promise.all(files.map((file) => Input.open(file)));
+  // Not known with a pipe among them.
+  const total = inputs.reduce((sum, { identity }) => sum + (identity?.bytes ?? Number.NaN), 0);
+  const sources = inputs.map((input) => ({ name: input.name, chunks: chunksOf(input) }));
   const progress = new Progress({ unit: 'line' });
   const listed: AuditFinding[] = [];
   let bad = 0;
@@ -55,7 +58,7 @@ async function verify(
       },
       onProgress: (lines, read) => {
         bytes += read;
-        progress.advance(lines, total && bytes / total);
+        progress.advance(lines, total > 0 ? Math.min(1, bytes / total) : undefined);
       },
     }),
   );
@@ -80,11 +83,4 @@ function summary(result: AuditVerified, bad: number): string {
   if (incomplete > 0) parts.push(`Skipped: ${count(incomplete, 'part')} of lines.`);
   if (earlier.length > 0) parts.push(`Begun in older files: ${count(earlier.length, 'chain')}.`);
   return parts.join('\n');
-}
-
-/** undefined: unknown, because standard input is one of them. */
-async function bytesOf(files: readonly string[]): Promise<number | undefined> {
-  if (files.includes(STANDARD_INPUT)) return undefined;
-  const sizes = await Promise.all(files.map(sizeOf));
-  return sizes.reduce((sum, size) => sum + size, 0);
 }

@@ -138,7 +138,7 @@ bad.yaml:4:1: feilds (did you mean fields?) is not known: choose version, kinds,
   test.each([
     ['none.yaml', 'none.yaml cannot be read (ENOENT)'],
     ['latin1.yaml', 'latin1.yaml is not UTF-8: '],
-    ['.', '. cannot be read (EISDIR)'],
+    ['.', '. is a folder: name a file'],
   ])('a file that cannot be read: %s', async (name, problem) => {
     at.write('latin1.yaml', Buffer.from('version: 1 # \xe9', 'latin1'));
     expect(await at.failure(`policy check ${name}`)).toContain(`standin: ${problem}`);

@@ -1,6 +1,6 @@
 /** Replaces cells of CSV, TSV and NDJSON files of any size. See docs/guides/bulk-files.md. */
 export { isPolicy, leastRecord, type PolicyFields, valueIn } from './header.ts';
-export type { Decode } from './input.ts';
+export { type Decode, Input } from './input.ts';
 export {
   type Ask,
   checkTerms,
