@@ -16,9 +16,9 @@ export const COMMAND_TIMEOUT_MS = 30_000;
  * The first statement, which starts the embedded database. Longer than its own START_TIMEOUT_MS, so
  * that a slow machine gets that time and the words for it.
  */
-const OPENING_TIMEOUT_MS = 65_000;
+export const OPENING_TIMEOUT_MS = 65_000;
 /** A migration may rewrite a large table, or wait for the node that does. */
-const MIGRATION_TIMEOUT_MS = 3_600_000;
+export const MIGRATION_TIMEOUT_MS = 3_600_000;
 
 /**
  * The deadline of the next statement of a request. A process that stood still past the deadline can
@@ -29,16 +29,8 @@ export function statementDeadline(deadlineMs: number): number {
   return Math.max(deadlineMs, performance.now() + LEAST_TIMEOUT_MS);
 }
 
-export function commandDeadline(): number {
-  return performance.now() + COMMAND_TIMEOUT_MS;
-}
-
-export function openDeadline(): number {
-  return performance.now() + OPENING_TIMEOUT_MS;
-}
-
-export function migrationDeadline(): number {
-  return performance.now() + MIGRATION_TIMEOUT_MS;
+export function commandDeadline(timeoutMs = COMMAND_TIMEOUT_MS): number {
+  return performance.now() + timeoutMs;
 }
 
 /** Milliseconds of a clock that all threads of a process share. */

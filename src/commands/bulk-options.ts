@@ -48,11 +48,15 @@ export function addFormat(made: Command): Command {
     )
     .option('--rejected-rows <file>', 'with --rejects: copy the bad rows to this file')
     .option('--resume', 'continue a run that did not end')
-    .option('--force', 'overwrite existing files and start again');
+    .option('--force', 'overwrite existing files and start again')
+    .hook('preAction', (_, called) => {
+      const problem = contradictionOf(called.opts());
+      if (problem !== undefined) called.error(`error: ${problem}`);
+    });
 }
 
 /** A contradiction between options, in words; undefined: none. */
-export function contradictionOf(options: FileOptions): string | undefined {
+function contradictionOf(options: FileOptions): string | undefined {
   if (options.resume && options.force) return '--resume continues, --force starts again: give one';
   if (options.rejectedRows !== undefined && options.rejects === undefined)
     return '--rejected-rows needs --rejects, which says why';
@@ -111,7 +115,7 @@ export interface RowsEnd extends RunEnd {
 }
 
 /**
- * Runs a job until it ends or Ctrl-C stops it.
+ * Runs a job until it ends or Ctrl-C stops it. The exit code says whether all rows were done.
  * @param problemOf the words for a failure that is none of the files
  * @throws OperatorError with the remedy
  */
@@ -124,7 +128,10 @@ export async function runRows(
   const { result: end, seconds } = await watched(progress, async (stop) =>
     runBulk(await jobFor(stop), stop).catch((error: Error) => ({ error, isResumable: false })),
   );
-  if ('rows' in end && end.error === undefined) return { ...end, seconds };
+  if ('rows' in end && end.error === undefined) {
+    conclude(end);
+    return { ...end, seconds };
+  }
   const { isResumable } = end;
   const error = end.error!;
   const again = isResumable
@@ -144,8 +151,7 @@ export async function runRows(
 /** All rows were read, but some were rejected and are missing in the output. */
 const EXIT_REJECTED = 3;
 
-/** Says with the exit code whether all rows were done. */
-export function conclude({ is_complete: isComplete, isResumable, rejected }: RunEnd): void {
+function conclude({ is_complete: isComplete, isResumable, rejected }: RunEnd): void {
   if (!isComplete) {
     const remedy = isResumable ? '; to go on, run it again with --resume' : '';
     process.stderr.write(`standin: stopped${remedy}\n`);

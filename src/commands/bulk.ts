@@ -8,8 +8,6 @@ import { OperatorError } from '../errors.ts';
 import { count, shownLines } from '../terminal.ts';
 import {
   addFormat,
-  conclude,
-  contradictionOf,
   type FileOptions,
   formatFor,
   jobOptions,
@@ -101,9 +99,9 @@ function contradiction(argument: string, options: ReplaceOptions): string | unde
   if (policy !== undefined && !options.header)
     return '--policy finds columns by their names, and --no-header says that there are none';
   if (policy === '-') return '--policy needs the name of a file, or none';
-  if (options.json && output === '-')
-    return '--json needs standard output for itself: name a file after -o';
-  return contradictionOf(options);
+  return options.json && output === '-'
+    ? '--json needs standard output for itself: name a file after -o'
+    : undefined;
 }
 
 const seconds = whole('a whole number of seconds, 1 to 999999', 1, 999_999);
@@ -147,7 +145,6 @@ async function bulk(
     },
   );
   report(job, end, values, options);
-  conclude(end);
 }
 
 /** @param values of this run only; earlier runs may have written rows of the same files */

@@ -14,8 +14,6 @@ import { decoderFor } from './age-files.ts';
 import { audited } from './audited.ts';
 import {
   addFormat,
-  conclude,
-  contradictionOf,
   type FileOptions,
   formatFor,
   jobOptions,
@@ -75,11 +73,9 @@ export function addImport(program: Command): void {
     .option('--dry-run', 'check the whole file against itself and the vault, and write nothing');
   addFormat(made)
     .option('--checkpoint <file>', 'position of the run; default: beside the file')
-    .action((file: string, options: ImportArguments, itself: Command) => {
-      const problem = contradictionOf(options);
-      if (problem !== undefined) itself.error(`error: ${problem}`);
-      return withVault((vault, settings) => acting(importPairs(vault, settings, file, options)));
-    });
+    .action((file: string, options: ImportArguments) =>
+      withVault((vault, settings) => acting(importPairs(vault, settings, file, options))),
+    );
 }
 
 /** Rows by what became of them. */
@@ -238,11 +234,9 @@ function report(end: RowsEnd, tally: Durable<Tally>, options: ImportArguments) {
     tally.detokenize_only === 0
       ? ''
       : `; ${count(tally.detokenize_only)} for detokenize only, because tokenize gives their values another token`;
-  const printed = printDone(
+  return printDone(
     options,
     { is_dry_run: isDryRun, is_complete: isComplete, rows, ...tally, rejected, seconds },
     `${count(tally.imported, 'pair')} ${isDryRun ? 'to import' : 'imported'}, ${count(tally.already_known)} known before, ${count(rejected)} rejected${others}; ${seconds} s.`,
   );
-  conclude(end);
-  return printed;
 }

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { modelProxy } from '#model-proxy';
 import { providerSettings } from '../config/config.ts';
+import { httpBase } from '../config/setting.ts';
 import { errorCode, OperatorError } from '../errors.ts';
 import { command, interruptible, whole } from './command.ts';
 
@@ -62,10 +63,8 @@ const bytes = whole('1000 to 100000000', 1_000, 100_000_000);
 /** Makes the parser of an option that takes an address like this example. */
 function baseUrl(example: string): (text: string) => string {
   return (text) => {
-    const url = URL.canParse(text) ? new URL(text) : undefined;
-    const isBase = url !== undefined && /^https?:$/.test(url.protocol) && url.username === '';
-    if (isBase && url.search === '' && url.hash === '' && !/\/v1\/*$/.test(url.pathname))
-      return url.origin + url.pathname.replace(/\/+$/, '');
+    const url = httpBase(text);
+    if (url !== undefined && !url.endsWith('/v1')) return url;
     throw new InvalidArgumentError(`It must be like ${example}, without /v1.`);
   };
 }

@@ -12,7 +12,7 @@ import { grantRights, type RolePurpose } from '../store/rights.ts';
 import { distribute, migrate, requireNewest, requireNothingForeign } from '../store/schema.ts';
 import { type ServerFacts, serverFacts } from '../store/server.ts';
 import { WrappedKeyStore } from '../store/wrapped-keys.ts';
-import { commandDeadline, migrationDeadline, openDeadline } from '../timeouts.ts';
+import { commandDeadline, MIGRATION_TIMEOUT_MS, OPENING_TIMEOUT_MS } from '../timeouts.ts';
 import type { Durable } from '../types.ts';
 import { type OpenedKey, openKeys } from './open-keys.ts';
 import { HEALTH_CONNECTIONS, KEYS_CONNECTIONS, openPool } from './pools.ts';
@@ -67,7 +67,8 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
   const timeline = new Timeline();
   const pool = openPool(options, undefined, timeline);
   try {
-    const byMs = options.databaseUrl === undefined ? openDeadline() : commandDeadline();
+    const timeoutMs = options.databaseUrl === undefined ? OPENING_TIMEOUT_MS : undefined;
+    const byMs = commandDeadline(timeoutMs);
     const problems = serverProblems(await serverFacts(pool, byMs), options);
     if (problems.length > 0) throw new OperatorError(...problems);
     const schemaChanges = await bringUp(pool);
@@ -115,7 +116,7 @@ export async function migrateVault(options: VaultOptions, roles: readonly Grante
  * undefined without Citus.
  */
 async function bringUp(pool: Pool) {
-  const applied = await migrate(pool, migrationDeadline());
+  const applied = await migrate(pool, commandDeadline(MIGRATION_TIMEOUT_MS));
   await requireNothingForeign(pool.queryUntil(commandDeadline()));
   return { applied, distributed: await distribute(pool, commandDeadline()) };
 }
