@@ -251,9 +251,6 @@ describe('A30-A34: unknown tokens', () => {
       expect([a, status, body]).toEqual([a, 400, UNKNOWN]);
     }
   });
-  test('values that are no strings are refused', async () => {
-    for (const a of [1, null]) expect((await call(service, 'detokenize', { a })).status).toBe(400);
-  });
   test('A34: a token is a value like any other', async () => {
     const once = await expectRoundTrip({ a: SECRET });
     const twice = await expectRoundTrip(once);

@@ -94,18 +94,10 @@ test('what is refused is refused as an unknown API key, whatever the body', asyn
 });
 
 test('the client sends it, and asks for a new one when it has a function', async () => {
-  const jwts = [issuer.jwt({ jti: '1' }), issuer.jwt({ jti: '2' }), Promise.resolve('no\nkey')];
+  const jwts = [issuer.jwt({ jti: '1' }), issuer.jwt({ jti: '2' })];
   const asking = new Standin({ url: service.url, apiKey: () => jwts.shift()! });
   const { name } = await asking.tokenize({ name: 'Ann' });
   expect(await asking.detokenize({ name })).toEqual({ name: 'Ann' });
-  await expect(asking.tokenize({ name: 'Ann' })).rejects.toThrow(/^apiKey: must be .* or a JWT/);
-  const failing = new Standin({
-    url: service.url,
-    apiKey: () => Promise.reject(new Error('away')),
-  });
-  await expect(failing.tokenize({ name: 'Ann' })).rejects.toThrow('away');
-  const silent = new Standin({ url: service.url, apiKey: () => new Promise<string>(() => {}) });
-  await expect(silent.tokenize({ a: 'b' }, { timeoutMs: 100 })).rejects.toThrow(/no answer within/);
   const fixed = new Standin({ url: service.url, apiKey: await issuer.jwt() });
   expect(await fixed.detokenize({ name })).toEqual({ name: 'Ann' });
 });

@@ -171,7 +171,7 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     license: (path) => ask(path, good(path), unlicensed.api_key, unlicensed),
     audit: (path) => ask(path, empty(path), apiKeys.auditless, unaudited),
   };
-  test.each(Object.keys(wrong))('%s, of each path that can have it', async (name) => {
+  test.each(Object.keys(wrong))('A45: %s, of each path that can have it', async (name) => {
     const paths = said().flatMap((one) => (one.name === name ? [one.path] : []));
     expect(paths).not.toEqual([]);
     await Promise.all(paths.map(async (path) => expectShown(path, name, await wrong[name]!(path))));
@@ -220,6 +220,7 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     const example = response.content['application/json'].examples![name]!.value as any;
     const body = JSON.parse(answer.text);
     expect(Object.keys(body)).toEqual(Object.keys(example));
+    expect(Object.values(body)).toContain(answer.headers.get('x-request-id'));
     expect(shapeOf(body.data)).toEqual(shapeOf(example.data));
     shown.add(`${path} 200 ${name}`);
   }

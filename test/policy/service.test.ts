@@ -338,12 +338,6 @@ test('the time to live of a kind counts before that of a client, and each client
   });
 });
 
-test('the fields of the policy are read within the limit of requests', async () => {
-  const { api_key: apiKey } = await createClient(at.service.place, '--rate-limit', '0.01');
-  const read = async () => (await send('policy', undefined, apiKey)).status;
-  expect([await read(), await read()]).toEqual([200, 429]);
-});
-
 test('a process that stood still serves no request by an older policy', async () => {
   const { pid, place } = at.service;
   const tokens = await tokensOf(BORN);

@@ -6,6 +6,7 @@ import type { Media } from '../../src/openapi/elements.ts';
 import { referenceHtml } from '../../src/openapi/reference.ts';
 import { adminDocumentOf, adminDocumentText } from '../../src/ops/admin/document.ts';
 import { ADMIN_ERRORS } from '../../src/ops/errors.ts';
+import { METHODS } from '../../src/public/schema.ts';
 import { DocumentSchemas, operationsOf, readText, responseOf, table } from '../support/docs.ts';
 import { isOpenApi, lint, whatGeneratorsLose } from '../support/openapi.ts';
 
@@ -91,6 +92,11 @@ describe.each([
     }
     expect(examples).toBeGreaterThan(isAdmin ? 30 : 50);
   });
+});
+
+test('the answer of an unknown path names every path', () => {
+  const named = CALLER_ERRORS.not_found.message.split(/[ ,]+/);
+  expect(named).toEqual(expect.arrayContaining(Object.keys(METHODS)));
 });
 
 test('the page of the admin API has the errors that only it has', () => {

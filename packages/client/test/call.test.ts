@@ -28,6 +28,7 @@ const turns = (first: Fetch, others: Fetch): Fetch => {
   return (...given) => (requests++ === 0 ? first : others)(...given);
 };
 const never = () => new Promise<string>(() => {});
+const away = () => Promise.reject(new Error('away'));
 const tick = () => new Promise((resolve) => setImmediate(resolve));
 
 /** How a call goes, and how it ends; `abort`: when its signal is aborted. */
@@ -39,6 +40,10 @@ interface Way {
   readonly end: unknown;
 }
 
+const NO_KEY = {
+  name: 'TypeError',
+  message: expect.stringMatching(/^apiKey: must be .* or a JWT/),
+};
 const ABORTED = { name: 'AbortError' };
 const TIMEOUT = { name: 'TimeoutError' };
 
@@ -83,7 +88,8 @@ test.each<[string, Way]>([
     'its deadline, while no API key comes',
     { fetch: right, apiKey: never, timeoutMs: 10, end: TIMEOUT },
   ],
-  ['an API key that is none', { fetch: right, apiKey: async () => '', end: { name: 'TypeError' } }],
+  ['an API key that is none', { fetch: right, apiKey: async () => 'no\nkey', end: NO_KEY }],
+  ['an API key that does not come', { fetch: right, apiKey: away, end: { message: 'away' } }],
   ['a pause that is too long', { fetch: limited, timeoutMs: 1_000, end: { status: 429 } }],
   ['its signal, before', { fetch: right, abort: 'before', end: ABORTED }],
   ['its signal, without an answer', { fetch: silent, abort: 'meanwhile', end: ABORTED }],
