@@ -13,7 +13,7 @@ in live by postgres/api-key-loads: beyond its end
 - || entry.expiresAtMs <= Date.now()
 
 authenticator-kept-header: A revoked API key is refused after the next load.
-in #take by http/clients: and ends alone
+in #take by http/protocol: ends alone
 - this.#byHeader = new Map();
 
 access/jwt-verifier.ts
