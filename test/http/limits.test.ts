@@ -1,7 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { expectErrorForm, send } from '../support/http.ts';
 import { startWithOps } from '../support/ops.ts';
 import { Random } from '../support/random.ts';
 import { logged, logLine, served } from '../support/served.ts';
@@ -11,9 +10,7 @@ import {
   createClient,
   newPlace,
   runCli,
-  runJson,
   scrape,
-  until,
   usualKinds,
 } from '../support/service.ts';
 
@@ -55,35 +52,6 @@ describe.each(usualKinds())('on the %s database', (kind) => {
     for (const data of all) answers.push(await ask(data, apiKey));
     return answers;
   }
-
-  test.each([
-    ['tokenize', 'detokenize'],
-    ['detokenize', 'tokenize'],
-  ] as const)(
-    'a client that can %s cannot %s, until an operator changes that',
-    async (can, cannot) => {
-      const { client_id: clientId, api_key: apiKey } = await createClient(
-        service.place,
-        '--can',
-        can,
-      );
-      expect(await statusOf(can, apiKey)).toBe(200);
-      const authorization = `Bearer ${apiKey}`;
-      const answer = await send(service, `/api/v1/${cannot}`, '{"data":{}}', { authorization });
-      expectErrorForm(answer);
-      expect([answer.status, JSON.parse(answer.text)]).toEqual([
-        403,
-        {
-          error: 'forbidden',
-          message: `this client may not ${cannot}; an operator can allow it: standin client update CLIENT --can tokenize,detokenize`,
-        },
-      ]);
-      await runJson(service.place, 'client', 'update', clientId, '--can', cannot);
-      const isChanged = async () => (await statusOf(cannot, apiKey)) === 200;
-      await until(isChanged, 'it is in force', 5_000);
-      expect(await statusOf(can, apiKey)).toBe(403);
-    },
-  );
 
   test('when the budget is spent by guesses, the client is refused before anything is looked up', async () => {
     const [token] = await tokensOf(['Ann']);

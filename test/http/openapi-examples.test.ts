@@ -7,7 +7,7 @@ import { DocumentSchemas, operationsOf, responseOf } from '../support/docs.ts';
 import { parseAnswers, type RawAnswer, rawExchange, retryAfter, send } from '../support/http.ts';
 import { Licenser } from '../support/keys.ts';
 import { startWithOps } from '../support/ops.ts';
-import { applyPolicy } from '../support/policy.ts';
+import { applyPolicy, inForce } from '../support/policy.ts';
 import { PostgresCluster, postgresBin } from '../support/postgres.ts';
 import {
   createClient,
@@ -262,8 +262,7 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
 
   test('the policy', async () => {
     await applyPolicy(service, 2, 'version: 1\nfields: { a: text }\nelsewhere: refuse');
-    const isInForce = async () => (await policy(apiKeys.detokenizer)).text.includes('"a"');
-    await until(isInForce, 'a policy');
+    await inForce(service, 2);
     const { response, at } = responseOf(document, POLICY, 'get', '200');
     const answer = await policy();
     expectFit(at, answer);

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import pg from 'pg';
 import { beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest';
-import { applyPolicy } from '../support/policy.ts';
+import { applyPolicy, inForce } from '../support/policy.ts';
 import { postgresBin, query } from '../support/postgres.ts';
 import { served } from '../support/served.ts';
 import {
@@ -24,7 +24,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('F41: 
     startService(await newPlace('server', inject('serverUrl')), { REQUEST_TIMEOUT: '120' }),
   );
   let version = 0;
-  beforeEach(() => inForce(PLAIN));
+  beforeEach(() => comesInForce(PLAIN));
 
   /** A request by hand, whose body and response come as the test wants. */
   class SlowRequest {
@@ -85,14 +85,9 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('F41: 
     await until(asks, `status ${status}`);
   };
   const apply = (document: string) => applyPolicy(service, ++version, document);
-  const inForce = async (document: string) => {
+  const comesInForce = async (document: string) => {
     await apply(document);
-    const headers = { authorization: `Bearer ${service.api_key}` };
-    const isIn = async () => {
-      const response = await fetch(`${service.url}/api/v1/policy`, { headers });
-      return response.ok && ((await response.json()) as { version: number }).version === version;
-    };
-    await until(isIn, 'the policy');
+    await inForce(service, version);
   };
   const tokenOf = async () => (await call(service, 'tokenize', { a: 'Ann Lee' })).body.data;
 
@@ -154,7 +149,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('F41: 
   ])('a new policy with the right %s is that of a look-up under way: %i', async (right, status) => {
     const data = await tokenOf();
     const { release, requests, statuses } = await held([service.api_key], data);
-    await inForce(withRight(right));
+    await comesInForce(withRight(right));
     await release();
     expect(await statuses()).toEqual([status]);
     const [{ received }] = requests as [SlowRequest];
@@ -194,7 +189,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('F41: 
   test('are not those of an unrelated change: a large response goes on when the policy shows the client the same', async () => {
     const tokens = await largeTokens(60, 'y');
     const request = await new SlowRequest(D, service.api_key, tokens).end().paused();
-    await inForce('version: 1\nrights: { "*": { text: full } }\n');
+    await comesInForce('version: 1\nrights: { "*": { text: full } }\n');
     request.socket.resume();
     await until(() => request.received.length > request.length, 'all of it');
     expect(request.isOver).toBe(false);

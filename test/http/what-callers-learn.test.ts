@@ -4,10 +4,11 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { METHODS } from '../../src/public/schema.ts';
 import { ADMIN_TOKEN, admin } from '../support/admin.ts';
 import { send } from '../support/http.ts';
-import { startWithOps } from '../support/ops.ts';
+import { bearer, startWithOps } from '../support/ops.ts';
+import { inForce } from '../support/policy.ts';
 import { Random } from '../support/random.ts';
 import { served } from '../support/served.ts';
-import { type Answer, call, insist, runCli, until, usualPlace } from '../support/service.ts';
+import { type Answer, call, insist, runCli, usualPlace } from '../support/service.ts';
 
 const POLICY = `
 version: 1
@@ -99,15 +100,12 @@ beforeAll(async () => {
   writeFileSync(join(service.place.folder, 'policy.yaml'), POLICY);
   const applied = await runCli(['policy', 'apply', 'policy.yaml', '--yes'], service.place);
   expect(applied.code, applied.stderr).toBe(0);
-  const isInForce = async () =>
-    (await fetch(`${service.url}/api/v1/policy`, { headers: bearer(service.api_key) })).ok;
-  await until(isInForce, 'the policy in force');
+  await inForce(service, 1);
   const all = Array.from({ length: MOST / 5 }, (_, i) => sixDigits(i));
   right = (await call(service, 'tokenize', { values: all })).body.data.values;
 });
 
 const sixDigits = (number: number) => String(number).padStart(6, '0');
-const bearer = (apiKey: string) => ({ authorization: `Bearer ${apiKey}` });
 
 let clients = 0;
 /** The API key of a new client with the default budget. */

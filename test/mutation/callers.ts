@@ -176,7 +176,7 @@ in reserve by policy/reserved
 public/guards.ts
 
 guards-permission: A client does only what it may.
-in admitOperation by http/limits
+in admitOperation by http/protocol: in this order
 - if (!isAllowed(client, operation))
 + if (client === undefined)
 

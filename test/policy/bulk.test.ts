@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { bulkRuns } from '../support/bulk-run.ts';
-import { applyPolicy, startWithPolicy } from '../support/policy.ts';
+import { applyPolicy, inForce, startWithPolicy } from '../support/policy.ts';
 import { postgresBin } from '../support/postgres.ts';
 import { createClient, kinds, startService, until, usualPlace } from '../support/service.ts';
 
@@ -160,12 +160,8 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
 
   /** Applies a version, and resolves when it is in force. */
   async function change(version: number, document: string): Promise<void> {
-    const { url, api_key: apiKey } = runs.service;
     await applyPolicy(runs.service, version, document);
-    const headers = { authorization: `Bearer ${apiKey}` };
-    const newest = async () =>
-      ((await (await fetch(`${url}/api/v1/policy`, { headers })).json()) as any).version;
-    await until(async () => (await newest()) === version, 'the policy is in force');
+    await inForce(runs.service, version);
   }
 
   test('no run goes on with another policy, and no document of another one is used', async () => {

@@ -1,5 +1,5 @@
 import { beforeAll, inject } from 'vitest';
-import { type OpsService, servedOps } from './ops.ts';
+import { bearer, type OpsService, servedOps } from './ops.ts';
 import { query } from './postgres.ts';
 import { expectNoSecretIn, noteSecrets } from './secrecy.ts';
 import {
@@ -43,12 +43,7 @@ export function governed(
     return row!.version;
   }
   async function applied(service: OpsService, text: string): Promise<void> {
-    const version = await insert(text, service);
-    const isInForce = async () => {
-      const { status, body } = await send('policy', undefined, 'app', {}, service);
-      return status === 200 && body.version === version;
-    };
-    await until(isInForce, `version ${version} of the policy in force`);
+    await inForce({ url: service.url, api_key: keys.app! }, await insert(text, service));
   }
   /**
    * Sends `{"data": data}`; a string is the JSON text of data. Without data: a GET.
@@ -101,6 +96,18 @@ export async function startWithPolicy(document: string): Promise<Service> {
   await first.stop();
   // A policy is in force within 5 s, and at once for a node that starts.
   return { ...(await startService(place)), api_key: first.api_key };
+}
+
+/** Resolves when a node answers by this version of its policy. */
+export async function inForce(
+  { url, api_key: apiKey }: Pick<Service, 'url' | 'api_key'>,
+  version: number,
+): Promise<void> {
+  const isInForce = async () => {
+    const response = await fetch(`${url}/api/v1/policy`, { headers: bearer(apiKey) });
+    return ((await response.json()) as { version?: number }).version === version;
+  };
+  await until(isInForce, `version ${version} of the policy in force`);
 }
 
 /** Adds a version without the command, which would check it. */

@@ -7,7 +7,8 @@ import { expect } from 'vitest';
 import { ADMIN_TOKEN, admin, adminPlace } from './admin.ts';
 import { type Body, textOf, type Words, written } from './bodies.ts';
 import { startWithOps } from './ops.ts';
-import { call, NO_LIMITS, type Place, ROOT, runJson, type Service, until } from './service.ts';
+import { inForce } from './policy.ts';
+import { call, NO_LIMITS, type Place, ROOT, runJson, type Service } from './service.ts';
 
 /** What no request may cost: processor time of the main thread in one go, and memory. */
 const MOST_MS = 50;
@@ -357,11 +358,7 @@ export class Measured {
     const { longestMs } = await this.#probe.during(async () => {
       const { status, body } = await admin(this.#service.opsUrl, 'PUT', '/policy', sent);
       expect(status, JSON.stringify(body)).toBe(200);
-      const headers = { authorization: `Bearer ${this.#apiKeys.full}` };
-      await until(async () => {
-        const response = await fetch(`${this.#service.url}/api/v1/policy`, { headers });
-        return ((await response.json()) as { version?: number }).version === body.version;
-      }, 'the policy');
+      await inForce({ url: this.#service.url, api_key: this.#apiKeys.full! }, body.version);
     });
     return longestMs / (MOST_MS * this.#scale);
   }
