@@ -1,9 +1,10 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { CallerError, InternalError } from '../../src/errors.ts';
 import { policyOf } from '../../src/policy/policy-follower.ts';
 import { errorOf, failureOf, Outbox } from '../../src/tokens/threads/messages.ts';
 import { ThreadRules } from '../../src/tokens/threads/thread-rules.ts';
+
+const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
 test('a policy that comes back outlives those that came between', () => {
   const rules = new ThreadRules();
