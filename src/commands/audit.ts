@@ -20,7 +20,7 @@ export function addAudit(program: Command): void {
   const audit = program.command('audit').description('The audit log.');
   command(audit, 'verify', 'Find lines that were changed, removed or added.', [
     'standin audit verify audit.log.1 audit.log',
-    'zcat audit.log.2.gz | standin audit verify - audit.log.1 audit.log',
+    'standin audit verify audit.log.2.gz audit.log.1 audit.log',
   ])
     .argument('<file...>', 'in the order in which they were written; -: standard input')
     .option('--expect <head>', 'a "head" of the log that the files must reach', head)
@@ -39,8 +39,10 @@ async function verify(
   options: VerifyOptions,
 ): Promise<void> {
   const inputs = await Promise.all(files.map((file) => Input.open(file)));
-  // Not known with a pipe among them.
-  const total = inputs.reduce((sum, { identity }) => sum + (identity?.bytes ?? Number.NaN), 0);
+  // Not known with a pipe or a packed file among them.
+  const sizeOf = ({ name, identity }: Input) =>
+    (name.endsWith('.gz') ? undefined : identity?.bytes) ?? Number.NaN;
+  const total = inputs.map(sizeOf).reduce((sum, size) => sum + size, 0);
   const sources = inputs.map((input) => ({ name: input.name, chunks: chunksOf(input) }));
   const progress = new Progress({ unit: 'line' });
   const listed: AuditFinding[] = [];

@@ -14,6 +14,7 @@ import {
 } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { errorCode } from '../../src/errors.ts';
 import { admin, adminPlace } from '../support/admin.ts';
@@ -307,6 +308,8 @@ test('a node that is killed while it writes: no line is missing, each run names 
   await service.stop();
   const { code, result } = await verifyAudit(place, file);
   expect([code, result.findings, result.heads.length]).toEqual([0, [], runs]);
+  writeFileSync(`${file}.gz`, gzipSync(readFileSync(file)));
+  expect((await verifyAudit(place, `${file}.gz`)).result.lines).toBe(result.lines);
   const lines = readFileSync(file, 'utf8').split('\n');
   // Only the head tells that lines are missing at the end.
   const expected = ['--expect', [...service.output().matchAll(/"head":"([^"]+)"/g)].at(-1)![1]!];
