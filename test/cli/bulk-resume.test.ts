@@ -90,8 +90,7 @@ function waitsForInput(pid: number): boolean {
 }
 
 test.runIf(process.platform === 'linux')('Ctrl-C ends it while it waits for a header', async () => {
-  const child = runs.start('tokenize - --format csv --fields a -o n.csv');
-  const ended = runs.end(child);
+  const { child, ended } = runs.begin('tokenize - --format csv --fields a -o n.csv');
   await until(() => waitsForInput(child.pid!), 'it waits for its input');
   child.kill('SIGINT');
   expect(await ended).toMatchObject({ code: 130, stderr: 'standin: stopped\n' });
@@ -135,9 +134,8 @@ test('an input that has changed is not gone on with; --force begins again', asyn
 });
 
 test('a service that is gone for longer than the time-out ends it; with the next one, --resume goes on', async () => {
-  const child = runs.start(`${COMMAND} -o e.csv --rejects e.rejects --timeout 5`);
-  const ended = runs.end(child);
-  await runs.untilLength(child, 'e.csv.partial', 200_000);
+  const { ended } = runs.begin(`${COMMAND} -o e.csv --rejects e.rejects --timeout 5`);
+  await runs.untilLength('e.csv.partial', 200_000);
   runs.service.kill('SIGKILL');
   await runs.service.exit;
   const { code, stderr } = await ended;
@@ -166,10 +164,9 @@ test('a file that is larger than its memory', async () => {
   file.end();
   await once(file, 'close');
   const told = 'process.on("exit",()=>process.stderr.write(process.resourceUsage().maxRSS+" KiB"))';
-  const child = runs.start('tokenize large.csv --fields email -o large.out.csv', {
-    NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(told)}`,
-  });
-  const { code, stdout, stderr } = await runs.end(child);
+  const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(told)}` };
+  const command = 'tokenize large.csv --fields email -o large.out.csv';
+  const { code, stdout, stderr } = await runs.begin(command, env).ended;
   expect(code).toBe(0);
   expect(stdout).toContain('15,000 values');
   expect(Number(/(\d+) KiB$/.exec(stderr)![1])).toBeLessThan(200 * 1024);

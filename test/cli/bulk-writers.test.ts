@@ -14,11 +14,10 @@ beforeAll(async () => {
 
 /** A run that has written its first row and waits for more. */
 async function liveRun(name: string, rejects = '') {
-  const child = runs.start(`tokenize - --format ndjson --fields a -o ${name}${rejects}`);
-  child.stdin!.on('error', () => {});
-  const ended = runs.end(child);
+  const command = `tokenize - --format ndjson --fields a -o ${name}${rejects}`;
+  const { child, ended } = runs.begin(command);
   child.stdin!.write('{"a":"first"}\n');
-  await runs.untilLength(child, `${name}.partial`, 10);
+  await runs.untilLength(`${name}.partial`, 10);
   const end = () => {
     child.stdin!.end('{"a":"last"}\n');
     return ended;
@@ -56,7 +55,7 @@ describe('two runs never write one file', () => {
     expect((await killed.ended).code).toBe('SIGKILL');
     expect(runs.exists('c.csv.lock')).toBe(true);
     const command = `${TOKENIZE} -o c.csv --rejects c.rejects --force`;
-    const ends = await Promise.all(Array.from({ length: 6 }, () => runs.end(runs.start(command))));
+    const ends = await Promise.all(Array.from({ length: 6 }, () => runs.begin(command).ended));
     const refused = /^standin: Another run .*is writing c\.(csv|rejects):/;
     for (const { code, stderr } of ends) if (code !== 3) expect(stderr).toMatch(refused);
     expect(ends.map(({ code }) => code)).toContain(3);

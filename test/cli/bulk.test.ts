@@ -77,8 +77,7 @@ test('a pipe with a name is read once', async () => {
 });
 
 test('a pipe that stays open gets the rows that are done', async () => {
-  const child = runs.start('tokenize - --format ndjson --fields a -o -');
-  const ended = runs.end(child);
+  const { child, ended } = runs.begin('tokenize - --format ndjson --fields a -o -');
   for (const name of ['one', 'two']) {
     child.stdin!.write(`{"a":"${name}"}\n`);
     const [chunk] = await once(child.stdout!, 'data');
@@ -90,8 +89,8 @@ test('a pipe that stays open gets the rows that are done', async () => {
 
 test('it loads what it needs, and needs no vault', async () => {
   runs.write('c.csv', 'a\nx\n');
-  const child = runs.start('tokenize c.csv --fields a -o c.out.csv', { NODE_DEBUG: 'esm' });
-  const { code, stderr } = await runs.end(child);
+  const command = 'tokenize c.csv --fields a -o c.out.csv';
+  const { code, stderr } = await runs.begin(command, { NODE_DEBUG: 'esm' }).ended;
   expect(code).toBe(0);
   expect(stderr).toContain('/node_modules/commander/');
   const others = /node_modules\/(pg|fastify|@electric-sql|@redis|jose|pino|prom-client)\//;
@@ -221,9 +220,9 @@ describe('it refuses', () => {
 test('a reader that goes away, or a full device, ends it with a word', async () => {
   runs.write('i.csv', csvOf(20_000, 'unread'));
   const command = 'tokenize i.csv --fields email -o -';
-  const child = runs.start(command);
+  const { child, ended } = runs.begin(command);
   child.stdout!.once('data', () => child.stdout!.destroy());
-  const gone = await runs.end(child);
+  const gone = await ended;
   const words = 'standard output cannot be written (the reader is gone, EPIPE)';
   expect(gone).toMatchObject({ code: 1, stderr: expect.stringContaining(words) });
   const full = spawn('sh', ['-c', `"${process.execPath}" "${CLI}" ${command} > /dev/full`], {

@@ -6,7 +6,7 @@ import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { commandsOf, placeFor, withVault } from '../support/command.ts';
 import { Licenser } from '../support/keys.ts';
 import { freePort } from '../support/postgres.ts';
-import { createClient, kinds, newPlace, type Place, usualKinds } from '../support/service.ts';
+import { createClient, newPlace, type Place, usualKinds } from '../support/service.ts';
 import { sql } from '../support/vault.ts';
 
 interface Finding {
@@ -32,12 +32,6 @@ const trouble = (check: string, detail: RegExp | string, status = 'problem') => 
     typeof detail === 'string' ? expect.stringContaining(detail) : expect.stringMatching(detail),
 });
 const KEK = 'key-encryption key';
-
-/** serve with the same trouble ends before it listens. */
-async function expectNoStart(place: Place, words: string, env: Record<string, string> = {}) {
-  const { failure } = commandsOf(() => place);
-  expect(await failure('serve', { ...env, PORT: '0', OPS_PORT: '0' })).toContain(words);
-}
 
 describe.each(usualKinds())('doctor on a vault of the %s database', (kind) => {
   const at = placeFor('block', () => newPlace(kind), withVault);
@@ -97,7 +91,7 @@ describe.each(usualKinds())('doctor on a vault of the %s database', (kind) => {
     expect(await troubles(at.place, env)).toEqual([
       trouble('token suffix', 'Set TOKEN_SUFFIX=tok.'),
     ]);
-    await expectNoStart(at.place, 'the suffix is fixed when the vault is made', env);
+    expect(await at.noStart(env)).toContain('the suffix is fixed when the vault is made');
   });
 
   test('a license that lets tokenize fail is a problem, an absent one is not asked for', async () => {
@@ -175,7 +169,7 @@ describe('doctor without a database', () => {
     expect(stdout).toMatch(/key-encryption key: .*can be read/);
     expect(stdout).not.toContain('secret');
     const words = 'database unavailable (ECONNREFUSED). Run: standin doctor';
-    await expectNoStart(at.place, words, env);
+    expect(await at.noStart(env)).toContain(words);
     rmSync(env.KEK_FILE);
     expect(await troubles(at.place, env)).toMatchObject([away, { check: KEK, status: 'problem' }]);
   });
@@ -184,24 +178,6 @@ describe('doctor without a database', () => {
     expect(await troubles(at.place, { DATA_DIR: at.write('file', '') })).toEqual([
       trouble('database', /^DATA_DIR is .*\/file.* Set DATA_DIR to a folder that it can write/),
     ]);
-  });
-});
-
-describe.runIf(kinds().includes('server'))('doctor on a server', () => {
-  const at = placeFor('test', () => newPlace('server'));
-
-  test('a server that does not wait for its disk is refused, and a warning when allowed', async () => {
-    const url = new URL(at.place.env.DATABASE_URL!);
-    // From another database: behind a pooler, a session of this one would live on with its settings.
-    const alter = `alter database ${url.pathname.slice(1)} set synchronous_commit = off`;
-    url.pathname = '/postgres';
-    await sql({ ...at.place, env: { DATABASE_URL: url.href } }, alter);
-    const remedy = /synchronous_commit=off.*Turn it on, or set ALLOW_UNSAFE_POSTGRES=true/;
-    expect(await troubles(at.place)).toEqual([trouble('database', remedy)]);
-    await expectNoStart(at.place, 'synchronous_commit=off');
-    await withVault(at);
-    const allowed = await troubles(at.place, { ALLOW_UNSAFE_POSTGRES: 'true' });
-    expect(allowed).toMatchObject([{ check: 'database', status: 'warning' }]);
   });
 });
 
@@ -240,8 +216,7 @@ describe('doctor on AUDIT_LOG', () => {
     expect({ code, status }).toEqual({ code: 1, status: 'problem' });
     const words = `cannot be opened for writing (${errno}). Let this user write to the file`;
     expect(detail).toContain(words);
-    const env = { AUDIT_LOG: at.path(name), PORT: '0', OPS_PORT: '0' };
-    expect(await at.failure('serve', env)).toBe(`standin: ${detail}\n`);
+    expect(await at.noStart({ AUDIT_LOG: at.path(name) })).toBe(`standin: ${detail}\n`);
   });
 
   test.each([

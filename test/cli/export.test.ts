@@ -7,7 +7,7 @@ import { decoderFor } from '../../src/commands/age-files.ts';
 import { type Commands, placeFor, withVault } from '../support/command.ts';
 import { readText } from '../support/docs.ts';
 import { pairsIn, partsIn } from '../support/pairs.ts';
-import { endOf, runCli, spawnCli, startService, until } from '../support/service.ts';
+import { startService, until } from '../support/service.ts';
 import { detokenizeAll, sql } from '../support/vault.ts';
 
 /** Files of an export: whole, for the recipients alone, and known to belong together. */
@@ -39,20 +39,6 @@ async function exported(): Promise<{ folder: string; command: string }> {
   return { folder, command };
 }
 
-/** Runs a command until the condition holds, and sends it a signal. */
-async function cutOff(
-  { place }: Commands,
-  command: string,
-  hasBegun: () => boolean,
-  signal: NodeJS.Signals,
-  env?: Record<string, string>,
-) {
-  const child = spawnCli(command.split(' '), place, env);
-  const ended = endOf(child);
-  await until(() => child.exitCode !== null || hasBegun(), 'the run has begun');
-  child.kill(signal);
-  return ended;
-}
 const has = (folder: string, name: string) => existsSync(join(folder, name));
 const hasRows = (checkpoint: string) => {
   try {
@@ -107,7 +93,7 @@ test('F38: what a killed export left is completed by the next: each pair once', 
   const folder = at.path('killed');
   const command = `export -o ${folder} --plain --part-size 1000`;
   const begun = () => has(folder, 'manifest.json');
-  const { code } = await cutOff(at, `${command} --rate 4000`, begun, 'SIGKILL');
+  const { code } = await at.interrupted(`${command} --rate 4000`, begun, 'SIGKILL');
   expect(code).toBe('SIGKILL');
   await refused(at, command, '--resume');
   await refused(at, `${command} --resume --space x`, 'The run to resume used --space');
@@ -126,7 +112,7 @@ test('F38: Ctrl-C completes the part, and the next run goes on', async () => {
     readdirSync(folder).some(
       (name) => name.startsWith('pairs-') && statSync(join(folder, name)).size > 0,
     );
-  const { code } = await cutOff(at, `${command} --rate 2000`, begun, 'SIGINT', env);
+  const { code } = await at.interrupted(`${command} --rate 2000`, begun, 'SIGINT', env);
   expect(code).toBe(130);
   expect(readdirSync(folder)).toEqual(['manifest.json', 'pairs-0001.ndjson']);
   const { length: pairs } = await pairsIn(folder);
@@ -157,7 +143,7 @@ test('F38: a folder is imported whole, part by part, killed in the middle and co
   const { folder } = await exported();
   const command = `import ${folder} --identity key.txt --checkpoint position`;
   expect(await other.result(`${command} --dry-run`)).toMatchObject({ imported: PAIRS });
-  const { code } = await cutOff(other, command, () => hasRows('position'), 'SIGKILL');
+  const { code } = await other.interrupted(command, () => hasRows('position'), 'SIGKILL');
   const made = await other.result(`${command}${code === 0 ? '' : ' --resume'}`);
   const counts = { is_complete: true, rows: PAIRS, rejected: 0, detokenize_only: 0 };
   expect(made).toMatchObject(counts);
@@ -209,8 +195,7 @@ test('a part of another export, a changed, a missing and a further one are refus
 test('an export that did not end is not imported as a folder, and continues only with its parts', async () => {
   const folder = at.path('unfinished');
   const command = `export -o ${folder} --plain --part-size 1000`;
-  const child = spawnCli([...command.split(' '), '--rate', '2000'], at.place);
-  const ended = endOf(child);
+  const { child, ended } = at.begin(`${command} --rate 2000`);
   await until(() => has(folder, 'manifest.json'), 'the first part');
   // Another run beside it changes nothing.
   await refused(at, `${command} --resume`, 'Another run');
@@ -252,7 +237,7 @@ test('a file whose header does not end is refused before it fills the memory', a
 test('an import whose key version is closed meanwhile seals with the next one', async () => {
   const many = Array.from({ length: 100_000 }, (_, i) => `old-${i}_tok,retired ${i}\n`);
   other.write('retired.csv', `token,value\n${many.join('')}`);
-  const ended = runCli(['import', 'retired.csv', '--json'], other.place);
+  const { ended } = other.begin('import retired.csv --json');
   await until(() => hasRows('retired.csv.checkpoint'), 'the first rows');
   await other.json('keyring rotate');
   // As the first step of retire does: the fence is in each statement.

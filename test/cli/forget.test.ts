@@ -3,12 +3,9 @@ import { placeFor } from '../support/command.ts';
 import {
   call,
   type Ended,
-  endOf,
   newPlace,
   type Service,
-  spawnCli,
   startService,
-  until,
   usualKinds,
 } from '../support/service.ts';
 import { askedOnTerminal, hasTerminal } from '../support/terminal.ts';
@@ -69,11 +66,7 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
     const { code, stdout, stderr } = await forget(...args, '--json');
     return { code, stderr, found: JSON.parse(stdout) };
   };
-  const fed = (input: string, ...args: string[]) => {
-    const child = spawnCli(['forget', ...args], at.place, {}, 'pipe');
-    child.stdin!.end(input);
-    return note(endOf(child));
-  };
+  const fed = (input: string, ...args: string[]) => note(at.feed(['forget', ...args], input));
   const fileOf = (...lines: string[]) => at.write('tokens.txt', lines.join('\r\n'));
 
   test('a forgotten token is unknown on every node at once; the others stay, and its value can be tokenized again', async () => {
@@ -216,13 +209,10 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
     const [first, last] = (await tokenize('first of many', 'last of many')) as [string, string];
     const strangers = Array.from({ length: 100_000 }, (_, i) => `stranger ${i}_tok`).join('\n');
     const file = fileOf(first, strangers, last);
-    const child = spawnCli(['forget', '--file', file, '--yes', '--json'], at.place);
-    const stopped = note(endOf(child));
     const isForgotten = async () =>
       (await call(nodes[0]!, 'detokenize', { a: first }, apiKey)).status === 400;
-    await until(isForgotten, 'the first is forgotten');
-    child.kill('SIGINT');
-    const { code, stdout } = await stopped;
+    const command = ['forget', '--file', file, '--yes', '--json'];
+    const { code, stdout } = await note(at.interrupted(command, isForgotten));
     expect(code).toBe(130);
     const counts = JSON.parse(stdout);
     expect(counts).toMatchObject({ is_complete: false, forgotten: 1 });

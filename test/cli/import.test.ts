@@ -7,11 +7,8 @@ import { servedVault } from '../support/served.ts';
 import {
   call as callService,
   createClient,
-  endOf,
   type Kind,
   kinds,
-  spawnCli,
-  until,
   usualKinds,
 } from '../support/service.ts';
 import { sql } from '../support/vault.ts';
@@ -359,12 +356,9 @@ describe('import without a node', () => {
 
   test('tokens without the suffix are stored only when every node counts guesses at them', async () => {
     const file = fileOf(at, [{ token: 'bare-1', value: 'of bare' }]);
-    const child = spawnCli(['import', file], at.place);
-    const ended = endOf(child);
     const announced = "select value from standin.settings where name = 'bare_tokens'";
-    await until(async () => (await sql(at.place, announced)).length > 0, 'the nodes to be told');
-    child.kill('SIGKILL');
-    await ended;
+    const areTold = async () => (await sql(at.place, announced)).length > 0;
+    await at.interrupted(`import ${file}`, areTold, 'SIGKILL');
     // A run after one that was killed does not know when the nodes were told, so it waits, too.
     const startedAtMs = performance.now();
     await at.result(`import ${file} --force`);

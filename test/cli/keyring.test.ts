@@ -2,15 +2,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { newKeyBytes } from '../../src/crypto/primitives.ts';
 import { placeFor } from '../support/command.ts';
-import {
-  endOf,
-  newPlace,
-  type Service,
-  spawnCli,
-  startService,
-  until,
-  usualKinds,
-} from '../support/service.ts';
+import { newPlace, type Service, startService, until, usualKinds } from '../support/service.ts';
 import { detokenizeAll, sql, tokenizeAll } from '../support/vault.ts';
 
 const values = (count: number) => Array.from({ length: count }, (_, i) => `value ${i}`);
@@ -47,17 +39,21 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     expect(await at.text('keyring status')).toMatch(
       /^dek +1 +[0-9a-f]{16} +\S+ +2,500\ndek +2 +primary +[0-9a-f]{16} +\S+ +0$/m,
     );
-    const early = await at.failure('keyring retire 1');
-    expect(early).toMatch(/^standin: 2,500 records need key version 1; .*keyring reseal/);
+    const refused = async (version: number, words: RegExp) =>
+      expect(await at.failure(`keyring retire ${version}`)).toMatch(words);
+    await refused(7, /^standin: There is no dek key of version 7/);
+    await refused(2, /^standin: Version 2 is the primary/);
+    await refused(1, /^standin: 2,500 records need key version 1; .*keyring reseal/);
     expect(await at.run('keyring reseal')).toEqual({
       code: 0,
       stdout: '2,500 records resealed with key version 2.\n',
       stderr: expect.stringMatching(/^100 % {2}2,500 of 2,500 records, [\d,]+\/s, 0 s left\n$/),
     });
     expect(await at.result('keyring reseal')).toMatchObject({ resealed: 0, is_complete: true });
-    expect(await at.failure('keyring retire 1')).toMatch(/Try again in \d+ s/);
+    await refused(1, /nodes may still seal with version 1.*Try again in \d+ s/s);
     await sql(at.place, "update standin.keyring set created_at = created_at - interval '1 hour'");
     expect(await at.text('keyring retire 1')).toMatch(/^Version 1 of the dek key is gone/);
+    await refused(1, /^standin: There is no dek key of version 1/);
     const deks = (await at.json('keyring status')).filter((key: any) => key.purpose === 'dek');
     expect(deks).toMatchObject([{ version: 2, is_primary: true, records: 2_500 }]);
     expect((await at.run('verify')).stdout).toBe('2,500 records opened, 0 of them bad.\n');
@@ -103,33 +99,16 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     expect(await at.result('verify')).toMatchObject({ records: 50, bad: 0 });
   });
 
-  /** Sends SIGINT to a command when the condition holds for what it has said. */
-  async function interrupted(
-    command: string,
-    hasBegun: (stderr: string) => boolean | Promise<boolean>,
-  ) {
-    const child = spawnCli(command.split(' '), at.place);
-    const ended = endOf(child);
-    let stderr = '';
-    child.stderr!.on('data', (chunk) => {
-      stderr += chunk;
-    });
-    await until(() => hasBegun(stderr), 'the command has begun');
-    child.kill('SIGINT');
-    const { code, stdout } = await ended;
-    return { code, result: JSON.parse(stdout) };
-  }
-
   test('verify on Ctrl-C says where to go on, and does', async () => {
     await tokenizeAll(service, values(3_000));
     const all = await fingerprints();
     await damage(all[0]!);
     const words = `bad record ${all[0]}`;
     const command = 'verify --rate 500 --json';
-    const { code, result } = await interrupted(command, (stderr) => stderr.includes(words));
+    const { code, stdout } = await at.interrupted(command, (stderr) => stderr.includes(words));
     // What is bad counts more than that it was interrupted.
     expect(code).toBe(1);
-    const { records, next } = result;
+    const { records, next } = JSON.parse(stdout);
     expect(records).toBeLessThan(3_000);
     expect(next).toBe(all[records]);
     const rest = await at.result(`verify --from ${next}`);
@@ -140,9 +119,9 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     const tokens = await tokenizeAll(service, values(3_000));
     await at.json('keyring rotate');
     const hasBegun = async () => (await resealedWith(2)) > 0;
-    const { code, result } = await interrupted('keyring reseal --rate 500 --json', hasBegun);
+    const { code, stdout } = await at.interrupted('keyring reseal --rate 500 --json', hasBegun);
     expect(code).toBe(130);
-    const { resealed, is_complete: isComplete } = result;
+    const { resealed, is_complete: isComplete } = JSON.parse(stdout);
     expect(isComplete).toBe(false);
     expect(resealed).toBe(await resealedWith(2));
     expect(resealed).toBeLessThan(3_000);
@@ -153,10 +132,10 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
   test('a rotation during a reseal ends it: no record gets a version that may be retired', async () => {
     await tokenizeAll(service, values(2_000));
     await at.json('keyring rotate');
-    const running = endOf(spawnCli(['keyring', 'reseal', '--rate', '100'], at.place));
+    const { ended } = at.begin('keyring reseal --rate 100');
     await until(async () => (await resealedWith(2)) > 0, 'a record that was resealed');
     await at.json('keyring rotate');
-    const { code, stderr } = await running;
+    const { code, stderr } = await ended;
     expect(code).toBe(1);
     expect(stderr).toContain('version 2 is no longer the primary');
     const rest = await at.result('keyring reseal');

@@ -1,7 +1,8 @@
-import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
+import { spawnSync } from 'node:child_process';
 import { chownSync, mkdirSync } from 'node:fs';
-import { afterEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { endsWithTest } from '../support/own.ts';
+import { start } from '../support/running.ts';
 import { toldBy } from '../support/secrecy.ts';
 import {
   CLI,
@@ -11,7 +12,6 @@ import {
   leastPrivilegePlace,
   newBlankPlace,
   type Place,
-  type Service,
 } from '../support/service.ts';
 
 const NOBODY = 65_534;
@@ -40,18 +40,16 @@ const canUnshare =
   ]).status === 0 &&
   spawnSync('setpriv', [...AS_NOBODY, process.execPath, CLI, '--version']).status === 0;
 
-const cleanups: (() => void | Promise<void>)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
-});
-
-/** @param writable the one folder that it may write; empty: none */
-async function startConfined(place: Place, writable: string): Promise<Service> {
+/**
+ * A service without rights is started there, and works.
+ * @param writable the one folder that it may write; empty: none
+ */
+async function expectServed(place: Place, writable = ''): Promise<void> {
   for (const path of [place.folder, place.env.KEK_FILE, writable])
     if (path) chownSync(path, NOBODY, NOBODY);
   const { PATH = '' } = process.env;
-  const child = spawn('unshare', ['--mount', 'sh', '-c', SCRIPT], {
-    stdio: ['ignore', 'pipe', 'pipe'],
+  const service = start(['unshare', '--mount', 'sh', '-c', SCRIPT], {
+    cwd: '/',
     env: {
       ...{ PATH, ...place.env, ...place.service?.env },
       ...{ PORT: '0', OPS_PORT: '0', LOG_FORMAT: 'json' },
@@ -59,47 +57,24 @@ async function startConfined(place: Place, writable: string): Promise<Service> {
       PROBE: `${place.folder}/probe`,
     },
   });
-  let output = '';
-  const exit = once(child, 'exit').then(([code, signal]) => (code ?? signal) as number | string);
-  cleanups.push(async () => {
-    child.kill('SIGTERM');
-    await exit;
-    expect(toldBy(output, [])).toEqual([]);
-  });
-  const url = await new Promise<string>((resolve, reject) => {
-    const read = (chunk: Buffer) => {
-      output += chunk;
-      const line = output.split('\n').find((one) => /"msg":"listening".*\}$/.test(one));
-      if (line !== undefined) resolve(JSON.parse(line).url);
-    };
-    child.stdout.on('data', read);
-    child.stderr.on('data', read);
-    void exit.then((code) => reject(new Error(`serve ended with ${code}:\n${output}`)));
-  });
-  const { api_key: apiKey } = place.service ?? firstClient(output);
-  return { place, url, api_key: apiKey, exit, pid: child.pid! } as Service;
-}
-
-async function expectServed(service: Service): Promise<void> {
-  const { body } = await call(service, 'tokenize', { name: 'Ann Lee' });
-  expect((await call(service, 'detokenize', body.data)).body.data).toEqual({ name: 'Ann Lee' });
+  const { url } = JSON.parse(await service.wrote(/^(\{.*"msg":"listening".*\})$/m));
+  const at = { url, api_key: (place.service ?? firstClient(service.output())).api_key };
+  const { body } = await call(at, 'tokenize', { name: 'Ann Lee' });
+  expect((await call(at, 'detokenize', body.data)).body.data).toEqual({ name: 'Ann Lee' });
+  expect(await service.stop('SIGTERM')).toBe(0);
+  expect(toldBy(service.output(), [])).toEqual([]);
 }
 
 test.runIf(canUnshare && kinds().includes('server'))(
   'S08: with a server it needs no right in the system, and no file to write',
-  async () => {
-    const place = await leastPrivilegePlace();
-    cleanups.push(place.remove);
-    await expectServed(await startConfined(place, ''));
-  },
+  async () => expectServed(await endsWithTest(leastPrivilegePlace())),
 );
 
 test.runIf(canUnshare)(
   'S08: with the embedded database it needs its folder, and no other',
   async () => {
-    const place = await newBlankPlace();
-    cleanups.push(place.remove);
+    const place = await endsWithTest(newBlankPlace());
     mkdirSync(place.env.DATA_DIR!);
-    await expectServed(await startConfined(place, place.env.DATA_DIR!));
+    await expectServed(place, place.env.DATA_DIR!);
   },
 );

@@ -1,13 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { commandsOf, placeFor, withVault } from '../support/command.ts';
-import {
-  endOf,
-  leastPrivilegePlace,
-  newPlace,
-  type Place,
-  spawnCli,
-  usualKinds,
-} from '../support/service.ts';
+import { leastPrivilegePlace, newPlace, type Place, usualKinds } from '../support/service.ts';
 import { COLOURS, hasTerminal, runOnTerminal } from '../support/terminal.ts';
 import { openTestPool, soon } from '../support/vault.ts';
 
@@ -145,15 +138,10 @@ bad.yaml:4:1: feilds (did you mean fields?) is not known: choose version, kinds,
   });
 
   test('reads standard input, and no more of it than a policy may have', async () => {
-    const fed = async (text: string) => {
-      const child = spawnCli(['policy', 'check', '-'], at.place, {}, ['pipe', 'pipe', 'pipe']);
-      child.stdin!.on('error', () => {}).end(text);
-      return endOf(child);
-    };
-    expect((await fed(POLICY)).code).toBe(0);
+    expect((await at.feed('policy check -', POLICY)).code).toBe(0);
     const stdout = 'standard input:1:1: a policy has at most 256 KiB\n';
     const large = `version: 1\n${'# é\n'.repeat(1 << 20)}`;
-    expect(await fed(large)).toMatchObject({ code: 1, stdout });
+    expect(await at.feed('policy check -', large)).toMatchObject({ code: 1, stdout });
   });
 });
 

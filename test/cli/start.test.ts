@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { type AddressInfo, createServer as createSocketServer } from 'node:net';
 import { describe, expect, test } from 'vitest';
@@ -8,12 +8,8 @@ import { call, kinds, newBlankPlace, newPlace, startService } from '../support/s
 
 const isRoot = process.getuid?.() === 0;
 
-const NO_PORTS = { PORT: '0', OPS_PORT: '0' };
-
 describe('configuration', () => {
   const at = placeFor('test', newBlankPlace);
-  /** serve ends with 1, and has told nothing on standard output. */
-  const refused = (env: Record<string, string>) => at.failure('serve', { ...NO_PORTS, ...env });
 
   test.each(['serve', 'migrate', 'client list', 'doctor', 'keyring status'])(
     '%s names all problems of the configuration at once',
@@ -28,32 +24,34 @@ describe('configuration', () => {
 
   test('a DATA_DIR that is a file is refused in words', async () => {
     const DATA_DIR = at.write('file', '');
-    expect(await refused({ DATA_DIR })).toMatch(
+    expect(await at.noStart({ DATA_DIR })).toMatch(
       /^standin: DATA_DIR is .*\/file, .* Set DATA_DIR to a folder that it can write\.\n$/,
     );
-    expect(await refused({ DATA_DIR: `${DATA_DIR}/inside` })).toContain('DATA_DIR is ');
+    expect(await at.noStart({ DATA_DIR: `${DATA_DIR}/inside` })).toContain('DATA_DIR is ');
   });
 
   // Root may write everywhere but where the system has no files to make.
   test.each(isRoot ? ['/sys/standin'] : ['/sys/standin', '/standin', '/'])(
     'a DATA_DIR that cannot be made or written (%s) is refused in words',
     async (dataDir) => {
-      expect(await refused({ DATA_DIR: dataDir })).toMatch(
+      expect(await at.noStart({ DATA_DIR: dataDir })).toMatch(
         /^standin: DATA_DIR is .*, and this user cannot make or write that folder \(E\w+\)\. Set DATA_DIR to a folder that it can write\.\n$/,
       );
     },
   );
 
   test('a DATA_DIR too long for its socket is refused with the lengths', async () => {
-    expect(await refused({ DATA_DIR: at.path('x'.repeat(100)) })).toMatch(
+    const DATA_DIR = at.path('x'.repeat(100));
+    expect(await at.noStart({ DATA_DIR })).toMatch(
       /^standin: DATA_DIR is too long: .* would have \d{3} bytes, but the limit is 103\. Use a shorter path\.\n$/,
     );
+    expect(existsSync(DATA_DIR)).toBe(false);
   });
 
   test('a DATA_DIR with another thing in the place of the database is refused, and kept', async () => {
     mkdirSync(at.place.env.DATA_DIR!, { mode: 0o700 });
     at.write('data/postgres', 'precious');
-    expect(await refused({})).toMatch(/The embedded database in .* could not start/);
+    expect(await at.noStart({})).toMatch(/The embedded database in .* could not start/);
     expect(at.read('data/postgres')).toBe('precious');
   });
 });
@@ -139,7 +137,7 @@ describe('a start', () => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     const { port } = other.address() as AddressInfo;
-    const stderr = await at.failure('serve', { ...NO_PORTS, [name]: String(port) });
+    const stderr = await at.noStart({ [name]: String(port) });
     other.close();
     expect(stderr).toBe(
       `standin: Cannot listen on 127.0.0.1:${port} (EADDRINUSE). Stop the program on that port, or set ${name} to another port.\n`,
@@ -152,7 +150,7 @@ describe('a start', () => {
 
   test.each(['HOST', 'OPS_HOST'])('names the %s that is not of this machine', async (name) => {
     const ports = { PORT: '0', OPS_PORT: String(await freePort()), OPS_TOKEN: 'a'.repeat(16) };
-    expect(await at.failure('serve', { ...ports, [name]: '192.0.2.1' })).toMatch(
+    expect(await at.noStart({ ...ports, [name]: '192.0.2.1' })).toMatch(
       new RegExp(
         `^standin: Cannot listen on 192\\.0\\.2\\.1:\\d+ \\(EADDRNOTAVAIL\\)\\. Set ${name} to an address of this machine\\.\n$`,
       ),

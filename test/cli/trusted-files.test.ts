@@ -24,7 +24,6 @@ const NOBODY = 65_534;
 const isRoot = process.getuid?.() === 0;
 const own = (path: string) => chownSync(path, NOBODY, NOBODY);
 const octal = (mode: string) => Number.parseInt(mode, 8);
-const NO_PORTS = { PORT: '0', OPS_PORT: '0' };
 
 describe('C31: a .env', () => {
   const at = placeFor('test', newBlankPlace);
@@ -103,8 +102,9 @@ describe('C31: DATA_DIR', () => {
   /** Neither the service nor a command takes it, and nothing is written there. */
   async function expectRefused(problem: string): Promise<void> {
     const before = readdirSync(dataDir);
-    for (const command of ['serve', 'migrate', 'verify'])
-      expect(await at.failure(command, NO_PORTS)).toContain(problem);
+    expect(await at.noStart()).toContain(problem);
+    for (const command of ['migrate', 'verify'])
+      expect(await at.failure(command)).toContain(problem);
     expect(readdirSync(dataDir)).toEqual(before);
   }
 
@@ -241,8 +241,8 @@ describe('C31: a symbolic link in the place of a file that is written', () => {
 
   test('of the audit log is refused', async () => {
     link('audit.log');
-    const env = { ...NO_PORTS, AUDIT_LOG: runs.path('audit.log') };
-    const stderr = await commandsOf(() => runs.place).failure('serve', env);
+    const env = { AUDIT_LOG: runs.path('audit.log') };
+    const stderr = await commandsOf(() => runs.place).noStart(env);
     expect(stderr).toMatch(/AUDIT_LOG, .*audit\.log, .*\(ELOOP\)/);
     expect(runs.read('victim')).toBe('precious');
   });

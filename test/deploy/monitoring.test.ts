@@ -10,7 +10,14 @@ import { IssuerStandIn } from '../support/issuer.ts';
 import { Licenser } from '../support/keys.ts';
 import { freePort } from '../support/processes.ts';
 import { RedisServer, redisServer } from '../support/redis.ts';
-import { type Place, type Service, startService, until, usualPlace } from '../support/service.ts';
+import {
+  type Place,
+  runJson,
+  type Service,
+  startService,
+  until,
+  usualPlace,
+} from '../support/service.ts';
 import { Authority, hasOpenssl, tlsCall, tlsExchange } from '../support/tls.ts';
 
 const RUNBOOK = 'docs/operating/alerts.md';
@@ -30,9 +37,19 @@ const QUERIES = [...TARGETS, DASHBOARD.annotations.list[0]].map(({ expr }) =>
     .replaceAll('$__rate_interval', '1m')
     .replaceAll('$__range', '1h'),
 );
-const DOCUMENTED = table('docs/operating.md', ['Metric', 'Meaning']).map(([metric]) =>
-  metric!.replace(/\{.*/, ''),
-);
+/** Name, labels and meaning. */
+const METRICS = table('docs/operating.md', ['Metric', 'Meaning']).map(([metric, meaning]) => {
+  const [name, ...labels] = metric!.match(/\w+/g)!;
+  return [name!, labels.toSorted(), meaning!] as const;
+});
+const DOCUMENTED = METRICS.map(([name]) => name);
+
+const POLICY = `version: 1
+kinds: { mail: { shape: word } }
+fields: { a: text }
+elsewhere: tokenize
+detect: { email: mail }
+`;
 
 /** Names of Standin's and Node's metrics in expressions, without suffixes of histograms. */
 const metricsIn = (expressions: readonly { readonly expr: string }[]) =>
@@ -134,13 +151,14 @@ describe('the dashboard', () => {
   });
 });
 
-/** With everything that brings metrics of its own: TLS, a license, Redis, an issuer of JWTs. */
+/** With everything that brings metrics of its own: TLS, a license, Redis, an issuer of JWTs, a policy. */
 describe.runIf(hasOpenssl && redisServer !== undefined)('a service with all metrics', () => {
   const OPS_TOKEN = 'a-token-of-the-tests-0123456789';
   let place: Place;
   let redis: RedisServer;
   let issuer: IssuerStandIn;
   let service: Service;
+  let text: string;
   /** Names of metrics, and `name label` for each label that a sample of them has. */
   let scraped: readonly string[];
 
@@ -164,16 +182,22 @@ describe.runIf(hasOpenssl && redisServer !== undefined)('a service with all metr
     const ca = readFileSync(authority.ca);
     const { body } = await tlsCall(service, '/api/v1/tokenize', { ca }, { name: 'ann' });
     await tlsCall(service, '/api/v1/detokenize', { ca }, body.data);
+    const policy = join(place.folder, 'policy.yaml');
+    writeFileSync(policy, POLICY);
+    await runJson(place, 'policy', 'apply', policy, '--yes');
     await tlsCall(service, '/health', { ca });
     await tlsExchange(service, { ca, maxVersion: 'TLSv1.1' }, '').catch(() => undefined);
+    const late = ['tls_handshake_failures_total reason', 'detections_total kind'];
     await until(async () => {
+      await tlsCall(service, '/api/v1/tokenize', { ca }, { a: 'ann' });
+      await tlsCall(service, '/api/v1/text/tokenize', { ca }, { text: 'ann@example.com' });
       const headers = { authorization: `Bearer ${OPS_TOKEN}` };
-      const text = await (await fetch(`${service.opsUrl}/metrics`, { headers })).text();
+      text = await (await fetch(`${service.opsUrl}/metrics`, { headers })).text();
       const samples = [...text.matchAll(/^(\w+)\{(.*)\} /gm)].flatMap(([, name, labels]) =>
         [...labels!.matchAll(/(\w+)="/g)].map(([, label]) => `${name} ${label}`),
       );
       scraped = [...text.matchAll(/^# TYPE (\w+) /gm)].map(([, name]) => name!).concat(samples);
-      return scraped.includes('standin_tls_handshake_failures_total reason');
+      return late.every((name) => scraped.includes(`standin_${name}`));
     }, 'all metrics have a series');
   });
   afterAll(async () => {
@@ -183,9 +207,15 @@ describe.runIf(hasOpenssl && redisServer !== undefined)('a service with all metr
     place.remove();
   });
 
-  test('exports what the table of metrics has, and nothing of ours besides', () => {
-    const exported = scraped.filter((name) => /^standin_\w+$/.test(name));
-    expect(exported.toSorted()).toEqual(DOCUMENTED.toSorted());
+  test('exports what the table of metrics says, with its labels and help, and nothing of ours besides', () => {
+    const exported = [...text.matchAll(/^# HELP (standin_\w+) (.*)\n# TYPE .*\n(.*)/gm)].map(
+      ([, name, help, sample]) => {
+        const labels = new Set([...sample!.matchAll(/(\w+)="/g)].map(([, label]) => label!));
+        labels.delete('le');
+        return [name!, [...labels].toSorted(), help!] as const;
+      },
+    );
+    expect(exported.toSorted()).toEqual(METRICS.toSorted());
   });
 
   test('exports every metric and label that alerts and dashboard ask for', () => {

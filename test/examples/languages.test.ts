@@ -1,19 +1,12 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { newFolder } from '../support/folder.ts';
 import { startWithPolicy } from '../support/policy.ts';
 import { freePort } from '../support/processes.ts';
 import { type Ended, endOf, ROOT } from '../support/program.ts';
-import {
-  call,
-  createClient,
-  kinds,
-  leastPrivilegePlace,
-  type Service,
-  startService,
-  until,
-} from '../support/service.ts';
+import { served, usualService } from '../support/served.ts';
+import { call, createClient, kinds, until } from '../support/service.ts';
 import { tokenPattern } from '../support/token-rules.ts';
 
 const folder = newFolder('examples');
@@ -48,17 +41,8 @@ const LANGUAGES: readonly { name: string; needs: string[]; build?: string[]; run
   },
 ];
 
-let service: Service;
-let withPolicy: Service;
-beforeAll(async () => {
-  service = await startService(await leastPrivilegePlace());
-  if (hasServer) withPolicy = await startWithPolicy(POLICY);
-});
-afterAll(async () => {
-  await withPolicy?.stop();
-  await service.stop();
-  service.place.remove();
-});
+const service = usualService();
+const withPolicy = hasServer ? served(() => startWithPolicy(POLICY)) : service;
 
 const stringsIn = (json: unknown): unknown[] =>
   typeof json === 'object' ? Object.values(json!).flatMap(stringsIn) : [json];

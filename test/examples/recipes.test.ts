@@ -1,7 +1,7 @@
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { blocksUnder, ROOT } from '../support/docs.ts';
 import { newFolder } from '../support/folder.ts';
 import { startWithPolicy } from '../support/policy.ts';
@@ -19,7 +19,8 @@ import {
   run,
   start,
 } from '../support/recipes.ts';
-import { kinds, type Service, startService, until, usualPlace } from '../support/service.ts';
+import { served } from '../support/served.ts';
+import { kinds, startService, until, usualPlace } from '../support/service.ts';
 import { tokenPattern } from '../support/token-rules.ts';
 
 /** Installations, and programs that start slowly on a busy machine. */
@@ -36,19 +37,14 @@ const CUSTOMERS = `id,name,email\n1,${ann.name},${ann.email}\n2,Bo Ray,bo@exampl
 const POLICY = 'version: 1\nfields: { order.email: email }\nelsewhere: pass\n';
 
 describe.runIf(areWanted)('recipes', { timeout: SLOW_MS }, () => {
-  let service: Service;
+  const service = served(async () =>
+    kinds().includes('server') ? startWithPolicy(POLICY) : startService(await usualPlace()),
+  );
   const folder = newFolder('recipes');
   let env: Record<string, string>;
-  beforeAll(async () => {
-    service = kinds().includes('server')
-      ? await startWithPolicy(POLICY)
-      : await startService(await usualPlace());
+  beforeAll(() => {
     const path = `${commandFolder(folder)}:${process.env.PATH}`;
     env = { PATH: path, STANDIN_URL: service.url, STANDIN_API_KEY: service.api_key };
-  });
-  afterAll(async () => {
-    await service.stop();
-    service.place.remove();
   });
 
   /** Adds a customer to the app that listens there, and gets one value back. @returns what it stores */

@@ -1,10 +1,11 @@
 import { execFile, spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { ADMIN_TOKEN, admin, adminPlace } from '../support/admin.ts';
 import { readText } from '../support/docs.ts';
 import { startWithOps } from '../support/ops.ts';
+import { served } from '../support/served.ts';
 import { ROOT } from '../support/service.ts';
 
 const FOLDER = 'examples/terraform';
@@ -13,14 +14,7 @@ const { create_method, update_method, destroy_method, id_attribute } = EXAMPLE.p
 const { client, policy } = EXAMPLE.resource.restapi_object;
 const { clients, defaults } = EXAMPLE.locals;
 
-let service: Awaited<ReturnType<typeof startWithOps>>;
-beforeAll(async () => {
-  service = await startWithOps(await adminPlace());
-});
-afterAll(async () => {
-  await service.stop();
-  service.place.remove();
-});
+const service = served(async () => startWithOps(await adminPlace()));
 
 const send = (method: string, path: string, body?: object) =>
   admin(service.opsUrl, method, path.replace(/^\/admin\/v1/, ''), body);

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -6,7 +5,7 @@ import { newKeyBytes } from '../../src/crypto/primitives.ts';
 import { loaded, newScene, start } from '../support/fault.ts';
 import { held, lockWaits } from '../support/own.ts';
 import { postgresBin, run } from '../support/postgres.ts';
-import { type Place, runJson, spawnCli, until } from '../support/service.ts';
+import { type Place, runJson, until } from '../support/service.ts';
 import { detokenizeAll, sql, tokenizeAll } from '../support/vault.ts';
 
 const RECORDS = 60_000;
@@ -28,14 +27,13 @@ const untilResealed = (place: Place, count: number) =>
 
 describe.skipIf(postgresBin === undefined)('while records are resealed', () => {
   test('C13: five kills -9 of it, under load: all records end with the new version, and after the old key is gone all restore', async () => {
-    const { place, json, service, values, tokens, writers } = await loaded(newVault(RECORDS), 50);
+    const scene = await loaded(newVault(RECORDS), 50);
+    const { place, json, interrupted, service, values, tokens, writers } = scene;
     await json('keyring rotate');
     for (let i = 0; i < KILLS; i++) {
       const goal = (await resealed(place, 2)) + RECORDS / 20;
-      const child = spawnCli(['keyring', 'reseal', '--rate', '8000'], place);
-      await untilResealed(place, goal);
-      child.kill('SIGKILL');
-      await once(child, 'exit');
+      const hasBegun = async () => (await resealed(place, 2)) >= goal;
+      await interrupted('keyring reseal --rate 8000', hasBegun, 'SIGKILL');
     }
     expect(await resealed(place, 1)).toBeGreaterThan(RECORDS / 3);
     expect(await json('keyring reseal')).toMatchObject({ bad: 0, is_complete: true });
@@ -68,7 +66,7 @@ describe.skipIf(postgresBin === undefined)('while records are resealed', () => {
 test.skipIf(postgresBin === undefined)(
   'kill -9 of rewrap in the middle of it: all keys are wrapped by the old KEK, and the next run does it',
   async () => {
-    const { place, json, service, values, tokens } = await newVault(1_000);
+    const { place, json, begin, service, values, tokens } = await newVault(1_000);
     const newKek = join(place.folder, 'new-kek');
     writeFileSync(newKek, newKeyBytes(), { mode: 0o600 });
     const keks = () => sql(place, 'select distinct kek_id from standin.keyring');
@@ -78,11 +76,11 @@ test.skipIf(postgresBin === undefined)(
       place,
       "select 1 from standin.keyring where purpose = 'token' for update",
     );
-    const child = spawnCli(['keyring', 'rewrap', '--new-kek-file', newKek], place);
+    const { child, ended } = begin(`keyring rewrap --new-kek-file ${newKek}`);
     const updating = "query like 'update standin.keyring%'";
     await lockWaits(place, updating);
     child.kill('SIGKILL');
-    await once(child, 'exit');
+    await ended;
     await release();
     await lockWaits(place, updating, (count) => count === 0);
     expect(await keks()).toEqual(before);

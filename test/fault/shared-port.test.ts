@@ -6,7 +6,7 @@ import { loop } from '../support/loop.ts';
 import { ownPlace } from '../support/own.ts';
 import { freePort } from '../support/processes.ts';
 import { newerNode } from '../support/program.ts';
-import { call, type Place, runCli, type Service, until } from '../support/service.ts';
+import { call, type Place, type Service, until } from '../support/service.ts';
 
 let place: Place;
 let PORT: string;
@@ -116,10 +116,4 @@ describe.skipIf(newerNode === undefined)('two nodes on one port', () => {
       `Cannot listen on 127.0.0.1:${PORT} (EADDRINUSE). The program on that port runs as another user or without REUSE_PORT=true: stop it, or set PORT to another port.`,
     );
   });
-});
-
-test('WORKERS is refused with what to do instead', async () => {
-  const { code, stderr } = await runCli(['serve'], place, { WORKERS: '2' });
-  expect(code).toBe(1);
-  expect(stderr).toMatch(/^standin: WORKERS is gone.*more nodes.*REUSE_PORT=true/);
 });

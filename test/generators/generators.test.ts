@@ -8,7 +8,8 @@ import { startWithPolicy } from '../support/policy.ts';
 import { freePort } from '../support/processes.ts';
 import { ROOT, runCli } from '../support/program.ts';
 import { run as runProgram } from '../support/running.ts';
-import { kinds, leastPrivilegePlace, type Service, startService } from '../support/service.ts';
+import { served } from '../support/served.ts';
+import { kinds, leastPrivilegePlace, startService } from '../support/service.ts';
 import { tokenPattern } from '../support/token-rules.ts';
 
 /** The result of install.sh. */
@@ -119,18 +120,15 @@ const DATA = {
 const RECORDS = [{ email: 'ann@example.com', vip: true, tags: ['x'] }, { note: 'y' }];
 const POLICY = 'version: 1\nfields: { email: email, age: text }\nelsewhere: pass\n';
 
-let service: Service;
+const service = served(async () =>
+  startService(await leastPrivilegePlace(), { OPS_PORT: String(await freePort()) }),
+);
 let services: CaseServices;
 const folder = newFolder('generators');
 beforeAll(async () => {
-  service = await startService(await leastPrivilegePlace(), { OPS_PORT: String(await freePort()) });
   services = await CaseServices.start(folder);
 });
-afterAll(async () => {
-  await services.stop();
-  await service.stop();
-  service.place.remove();
-});
+afterAll(() => services.stop());
 
 /** A new folder for a client. */
 function prepare(document: string): string {

@@ -248,12 +248,12 @@ in retireKey by postgres/fences
 + []
 
 retire-early: Retire waits until no node seals with the version.
-in refuseEarly by postgres/keys: retire refuses
+in refuseEarly by cli/keyring: rotate, reseal, retire
 - ageS < minPrimaryAgeS
 + ageS < 0
 
 retire-needed: A version that records need cannot be retired.
-in refuseNeeded by postgres/keys: retire refuses
+in refuseNeeded by cli/keyring: rotate, reseal, retire
 - records === 0
 + records >= 0
 

@@ -176,14 +176,14 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     }
     expect(await runs.run(resume('j'))).toMatchObject({ code: 3 });
     expect(runs.read('j.out.csv').split('\n')).toHaveLength(3_002);
-    const child = runs.start('tokenize - --format csv --policy policy.yaml -o l.csv');
+    const { child, ended } = runs.begin('tokenize - --format csv --policy policy.yaml -o l.csv');
     // The run ends before it has read everything.
     child.stdin!.on('error', () => {});
     child.stdin!.write('email\nfirst@example.org\n');
     await until(() => runs.exists('l.csv.partial'), 'the run has begun');
     await change(2, POLICY.replace('email: mail', 'email: text'));
     child.stdin!.end('second@example.org\n'.repeat(20_000));
-    const changed = await runs.end(child);
+    const changed = await ended;
     expect(changed.code).toBe(1);
     expect(changed.stderr).toContain('does not use version 1 of the policy any more (412)');
     expect(changed.stderr).not.toContain('--resume');

@@ -4,8 +4,9 @@ import { expect, test } from 'vitest';
 import { OLDER_TEXT } from '../../src/shape/kind.ts';
 import type { Value } from '../../src/types.ts';
 import { admin, adminPlace } from '../support/admin.ts';
+import { commandsOf } from '../support/command.ts';
 import { governed } from '../support/policy.ts';
-import { endOf, runCli, runJson, spawnCli, until } from '../support/service.ts';
+import { runCli, runJson } from '../support/service.ts';
 import { openedVault, sql } from '../support/vault.ts';
 
 const FIELDS = 'fields: { card: card, nick: nick, mail: mail, code: code, note: text }';
@@ -219,11 +220,9 @@ test.each(['SIGINT', 'SIGKILL'] as const)(
     const file = join(at.service.place.folder, 'ended.txt');
     writeFileSync(file, value);
     const args = ['forget', '--values', file, '--scan', '--yes', '--json', '--rate', '1000'];
-    const child = spawnCli(args, at.service.place);
-    const ended = endOf(child);
-    await until(async () => (await open(...tokens)).length < 40, 'the first is forgotten');
-    child.kill(signal);
-    const { code, stdout } = await ended;
+    const isFirst = async () => (await open(...tokens)).length < 40;
+    const { interrupted } = commandsOf(() => at.service.place);
+    const { code, stdout } = await interrupted(args, isFirst, signal);
     const left = await open(...tokens);
     expect(left.length).toBeGreaterThan(0);
     if (signal === 'SIGINT') {

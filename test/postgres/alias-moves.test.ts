@@ -1,10 +1,9 @@
-import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { loop } from '../support/loop.ts';
 import { actsOn } from '../support/own.ts';
 import { drawn, pairsFile } from '../support/pairs.ts';
 import { servedVault } from '../support/served.ts';
-import { call, createClient, endOf, kinds, makeRole, spawnCli, until } from '../support/service.ts';
+import { call, createClient, kinds, makeRole } from '../support/service.ts';
 import { detokenizeAll, openedVault, tokenizeAll } from '../support/vault.ts';
 
 const NEW = { imported: 1, rejected: 0, detokenize_only: 0 };
@@ -127,16 +126,13 @@ describe.each(kinds())('an alias in the way of an imported token, on the %s data
     );
     const importOf = (name: string) => {
       const rival = inWay.map((token, i) => ({ token, value: `${name} ${kind} ${i}` }));
-      const options = ['--force', '--rejects', join(at.place.folder, name), '--json'];
-      return () => spawnCli(['import', pairsFile(at.place, rival), ...options], at.place);
+      return `import ${pairsFile(at.place, rival)} --force --rejects ${name} --json`;
     };
-    const startOne = importOf('one');
-    const killed = startOne();
-    const killedEnd = endOf(killed);
-    await until(async () => (await records()) >= before + 50, 'moves of the first import');
-    killed.kill('SIGKILL');
-    expect((await killedEnd).code).toBe('SIGKILL');
-    const importing = [startOne, importOf('two')].map((start) => endOf(start()));
+    const commands = [importOf('one'), importOf('two')];
+    const hasMoved = async () => (await records()) >= before + 50;
+    const killed = await acts().interrupted(commands[0]!, hasMoved, 'SIGKILL');
+    expect(killed.code).toBe('SIGKILL');
+    const importing = commands.map((command) => acts().begin(command).ended);
     const rotating = (async () => {
       // Not for ever: each reseal makes the imports read the aliases again.
       for (let rotated = 0; rotated < 3; rotated++) {

@@ -1,12 +1,11 @@
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, renameSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, renameSync, writeFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import pg from 'pg';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { locateEmbedded } from '../../src/embedded/embedded-database.ts';
 import { databaseFolder, Owner } from '../../src/embedded/owner.ts';
-import { OperatorError } from '../../src/errors.ts';
 import { newFolder } from '../support/folder.ts';
 
 const CLIENTS = 6;
@@ -102,10 +101,4 @@ test.each(['the folder', 'the socket'])('a process sees that %s was replaced', (
   if (what === 'the socket') writeFileSync(socket, '');
   else mkdirSync(path);
   expect(owner.isOwner()).toBe(false);
-});
-
-test('a folder whose path is too long for a socket is refused, and not made', async () => {
-  const long = join(folder, 'x'.repeat(100));
-  await expect(locateEmbedded(long, '')).rejects.toThrow(OperatorError);
-  expect(existsSync(long)).toBe(false);
 });

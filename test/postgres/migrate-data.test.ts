@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { blocksUnder } from '../support/docs.ts';
 import { loop } from '../support/loop.ts';
 import { createDatabase, postgresBin, query } from '../support/postgres.ts';
-import { call, kinds, newPlace, type Service, startService, typed } from '../support/service.ts';
+import { served } from '../support/served.ts';
+import { call, kinds, newPlace, startService, typed } from '../support/service.ts';
 import { detokenizeAll } from '../support/vault.ts';
 
 const GUIDE = 'docs/guides/migrate-existing-data.md';
@@ -19,11 +20,10 @@ const expected = new Map<string, string>();
 describe.skipIf(postgresBin === undefined || !kinds().includes('server'))(
   'the guide to migrating existing data',
   () => {
-    let service: Service;
+    const service = served(async () => startService(await newPlace('embedded')));
     let customersUrl: string;
     let changes = 0;
     beforeAll(async () => {
-      service = await startService(await newPlace('embedded'));
       customersUrl = await createDatabase(inject('serverUrl'));
       await query(
         customersUrl,
@@ -36,10 +36,6 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))(
       );
       await remember();
     });
-    afterAll(async () => {
-      await service.stop();
-      service.place.remove();
-    });
 
     async function remember(): Promise<void> {
       for (const { id, email } of await query(customersUrl, 'select id, email from customers'))
@@ -47,9 +43,8 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))(
     }
 
     /** The commands under a heading. */
-    async function run(heading: string, index = 0): Promise<string> {
-      return typed(service, customersUrl, blocksUnder(GUIDE, heading)[index]!);
-    }
+    const run = (heading: string, index = 0) =>
+      typed(service, blocksUnder(GUIDE, heading)[index]!, {}, customersUrl);
 
     /** Statement by statement, as psql sends them. */
     async function runSql(heading: string, index = 0): Promise<Record<string, any>[]> {

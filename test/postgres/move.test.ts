@@ -1,12 +1,10 @@
-import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { blocksUnder } from '../support/docs.ts';
 import { ask, ownPlace, ownService, ownVault } from '../support/own.ts';
 import { postgresBin } from '../support/postgres.ts';
-import { CLI, createClient, kinds, type Place } from '../support/service.ts';
+import { createClient, kinds, type Place, typed } from '../support/service.ts';
 
 /** The commands of the guide: the test runs what people read. */
 const [make, copy, look] = blocksUnder(
@@ -21,15 +19,7 @@ test.skipIf(postgresBin === undefined || !kinds().includes('server'))(
     const { folder, env } = await ownPlace('server');
     const { DATABASE_URL = '' } = env;
     const moved = { DATABASE_URL, KEK_FILE: join(folder, 'moved.kek') };
-    const script = (text: string) => {
-      const { DATA_DIR } = embedded.env;
-      const PATH = [postgresBin, process.env.PATH].join(':');
-      const standin = `standin() { "${process.execPath}" "${CLI}" "$@"; }\n`;
-      return execFileSync('sh', ['-ec', `${standin}${text}`], {
-        encoding: 'utf8',
-        env: { PATH, HOME: tmpdir(), ...moved, DATA_DIR },
-      });
-    };
+    const script = (text: string) => typed(service, text, { ...moved, ...embedded.env });
     const reader = await createClient(embedded, '--can', 'detokenize');
     const policy = join(folder, 'policy.yaml');
     writeFileSync(policy, `version: 1\nrights: { "${reader.client_id}": { "*": full } }\n`);
@@ -37,11 +27,11 @@ test.skipIf(postgresBin === undefined || !kinds().includes('server'))(
     const many = Array.from({ length: 3_000 }, (_, i) => `value ${i}`);
     const values = many.concat('\\N', 'a\tb\n', '');
     const tokens = await tokenized(values);
-    script(make!);
-    const counts = script(copy!).trim().split('\n');
+    await script(make!);
+    const counts = (await script(copy!)).trim().split('\n');
     expect(counts).toContain(`records|${values.length}`);
     for (let i = 0; i < counts.length; i += 2) expect(counts[i + 1]).toBe(counts[i]);
-    const seen = script(look!);
+    const seen = await script(look!);
     expect(seen).toContain('opens all 4 keys');
     expect(seen).toContain(`${values.length.toLocaleString('en')} records opened, 0 of them bad`);
     await service.stop();

@@ -1,22 +1,16 @@
-import { beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
+import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { CALLER_ERRORS } from '../../src/errors.ts';
 import { MIN_CALLS } from '../../src/tokens/threads/queue-delay.ts';
 import { parseAnswers, rawExchange, retryAfter, send } from '../support/http.ts';
 import { loop } from '../support/loop.ts';
-import { type OpsService, startWithOps } from '../support/ops.ts';
+import { startWithOps } from '../support/ops.ts';
 import { held } from '../support/own.ts';
+import { served } from '../support/served.ts';
 import { call, newPlace, scrape, until } from '../support/service.ts';
 import { sql } from '../support/vault.ts';
 
 describe.skipIf(inject('serverUrl') === '')('while the records are locked', () => {
-  let service: OpsService;
-  beforeAll(async () => {
-    service = await startWithOps(await newPlace('server'));
-    return async () => {
-      await service.stop();
-      service.place.remove();
-    };
-  });
+  const service = served(async () => startWithOps(await newPlace('server')));
 
   /** Nobody reads or writes records until the lock is given back, at the end of the test at the latest. */
   const lockRecords = () =>

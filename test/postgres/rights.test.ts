@@ -7,7 +7,6 @@ import * as service from '../support/service.ts';
 
 const { call, createClient, kinds, makeRole, runCli, until } = service;
 const hasServer = kinds().includes('server');
-const UNLISTENING = { PORT: '0', OPS_PORT: '0' };
 const TABLES = 'api_keys api_key_uses clients keyring migrations policies settings'.split(' ');
 
 /** What neither the service nor an administrator may do. */
@@ -160,12 +159,9 @@ describe.skipIf(!hasServer)('the rights of the service', () => {
   });
 
   test('do not make a schema, a vault or a first client: the start says what the owner is to run', async () => {
-    const { place: other, role, sql, json } = await emptyVault();
+    const { place: other, role, sql, json, noStart } = await emptyVault();
     const expectRefused = async (message: RegExp) => {
-      const env = { DATABASE_URL: role.url, ...UNLISTENING };
-      const { code, stdout, stderr } = await runCli(['serve'], other, env);
-      expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
-      expect(stderr).toMatch(message);
+      expect(await noStart({ DATABASE_URL: role.url })).toMatch(message);
     };
     await expectRefused(/^standin: The schema .* run: standin migrate --grant-to ROLE$/m);
     await json('migrate');

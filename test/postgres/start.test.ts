@@ -1,19 +1,14 @@
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { ownCluster, ownPlace, ownService, ownVault, vaultAt } from '../support/own.ts';
+import { actsOn, ownCluster, ownPlace, ownService, ownVault, vaultAt } from '../support/own.ts';
 import { postgresBin } from '../support/postgres.ts';
-import { call, insist, kinds, LATE, type Place, runCli, startService } from '../support/service.ts';
+import { call, insist, kinds, LATE, type Place, startService } from '../support/service.ts';
 import { sql } from '../support/vault.ts';
 
 /** Nothing listens, and the words say what to do. */
-async function expectNoStart(place: Place, message: RegExp, env: Record<string, string> = {}) {
-  const settings = { PORT: '0', OPS_PORT: '0', LOG_FORMAT: 'json', ...env };
-  const { code, stdout, stderr } = await runCli(['serve'], place, settings);
-  expect(stderr).toMatch(message);
-  expect(stdout).not.toContain('listening');
-  expect(code).toBe(1);
-}
+const expectNoStart = async (place: Place, message: RegExp, env?: Record<string, string>) =>
+  expect(await actsOn(place).noStart(env)).toMatch(message);
 
 describe.skipIf(!kinds().includes('server'))('F27, C10: on a server', () => {
   test('a missing, short or wrong KEK stops the start, and no row is written', async () => {
@@ -77,12 +72,23 @@ describe.skipIf(!kinds().includes('server'))('F27, C10: on a server', () => {
 
 describe.skipIf(postgresBin === undefined)('F27: an unsafe server', () => {
   test.each(['fsync', 'synchronous_commit', 'full_page_writes'])(
-    '%s=off is refused unless it is allowed',
+    '%s=off is refused, and a problem of doctor; where it is allowed, it is a warning',
     async (name) => {
       const cluster = await ownCluster({ [name]: 'off' });
       const place = await ownPlace('server', cluster.url('postgres'));
-      await expectNoStart(place, new RegExp(`${name}=off.*ALLOW_UNSAFE_POSTGRES`));
-      await (await startService(place, { ALLOW_UNSAFE_POSTGRES: 'true' })).stop();
+      const remedy = `${name}=off.*Turn it on, or set ALLOW_UNSAFE_POSTGRES=true`;
+      await expectNoStart(place, new RegExp(remedy));
+      const { run } = actsOn(place);
+      const problem = new RegExp(`^PROBLEM +database: .*${remedy}`, 'm');
+      expect((await run('doctor')).stdout).toMatch(problem);
+      const allowed = { ALLOW_UNSAFE_POSTGRES: 'true' };
+      await (await startService(place, allowed)).stop();
+      expect(await run('doctor', allowed)).toMatchObject({
+        ...{
+          code: 0,
+          stdout: expect.stringMatching(new RegExp(`^warning +database: .*${name}=off`, 'm')),
+        },
+      });
     },
   );
 });

@@ -9,21 +9,15 @@ import { readText } from '../support/docs.ts';
 import { testLeasedKeyring } from '../support/keys.ts';
 import { startWithOps } from '../support/ops.ts';
 import { actsOn, ask, blockVault } from '../support/own.ts';
-import { call, kinds, leastPrivilegePlace, type Service } from '../support/service.ts';
+import { served } from '../support/served.ts';
+import { call, kinds, leastPrivilegePlace } from '../support/service.ts';
 import { metric, sql } from '../support/vault.ts';
 
 /** Somebody with write access to the database changes rows: an error, never another value. */
 const PAIRS = 100;
 const NO_KEY = 'key version not in the keyring';
 const NOT_AUTHENTIC = 'record failed authentication';
-let service: Service;
-beforeAll(async () => {
-  service = await startWithOps(await leastPrivilegePlace());
-  return async () => {
-    await service.stop();
-    service.place.remove();
-  };
-});
+const service = served(async () => startWithOps(await leastPrivilegePlace()));
 
 const query = (text: string, values?: unknown[]) => sql(service.place, text, values);
 const clear = () => query('truncate standin.records');

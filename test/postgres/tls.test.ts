@@ -1,9 +1,8 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { newFolder } from '../support/folder.ts';
-import { runCommand } from '../support/in-process.ts';
-import { ownCluster, ownService } from '../support/own.ts';
+import { actsOn, ownCluster, ownService } from '../support/own.ts';
 import { PostgresCluster, postgresBin, run } from '../support/postgres.ts';
-import { call, makePlace, type Place, runCli } from '../support/service.ts';
+import { call, makePlace, type Place } from '../support/service.ts';
 import { Authority, hasOpenssl, type Issued, serveTls } from '../support/tls.ts';
 
 /** With TEST_PGBOUNCER=1 the service speaks to PgBouncer, which has no certificate here. */
@@ -36,7 +35,6 @@ describe.skipIf(!canRun)('C26: TLS to PostgreSQL', () => {
     const parameters = more && `&sslrootcert=${more}&sslcert=${client.cert}&sslkey=${client.key}`;
     return `postgres://postgres@${hosts}${pathname}?sslmode=${mode}${parameters ?? ''}`;
   };
-  const settings = (DATABASE_URL: string) => ({ DATABASE_URL, PORT: '0', OPS_PORT: '0' });
 
   test.each([
     ['verify-full', 'localhost'],
@@ -74,21 +72,21 @@ describe.skipIf(!canRun)('C26: TLS to PostgreSQL', () => {
       /cannot be read: \/nowhere \(ENOENT\)\. Correct sslrootcert/,
     ],
   ])('%s refuses the start, and doctor says why', async (_name, wrong, message) => {
-    const env = settings(wrong());
-    const { code, stdout, stderr } = await runCli(['serve'], place, env);
+    const { run, noStart } = actsOn(place);
+    const env = { DATABASE_URL: wrong() };
+    const stderr = await noStart(env);
     expect(stderr).toMatch(message);
     expect(stderr).not.toMatch(/SECURITY|Warning/);
-    expect([code, stdout]).toEqual([1, '']);
-    const doctor = await runCommand(['doctor'], place, env);
+    const doctor = await run('doctor', env);
     expect(doctor.stdout).toMatch(message);
     expect(doctor.code).toBe(1);
   });
 
   test('a server without TLS is not spoken to in clear', async () => {
     const plain = await ownCluster();
-    const env = settings(`${plain.url('postgres')}?sslmode=require`);
-    const { code, stderr } = await runCli(['serve'], place, env);
-    expect(stderr).toMatch(/does not support TLS, but sslmode in DATABASE_URL demands it/);
-    expect(code).toBe(1);
+    const env = { DATABASE_URL: `${plain.url('postgres')}?sslmode=require` };
+    expect(await actsOn(place).noStart(env)).toMatch(
+      /does not support TLS, but sslmode in DATABASE_URL demands it/,
+    );
   });
 });

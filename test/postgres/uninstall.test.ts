@@ -1,13 +1,13 @@
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { blocksUnder } from '../support/docs.ts';
 import { createDatabase, postgresBin, query } from '../support/postgres.ts';
+import { served } from '../support/served.ts';
 import {
   call,
   kinds,
   makeRole,
   newPlace,
-  runCli,
-  type Service,
+  runJson,
   startService,
   typed,
 } from '../support/service.ts';
@@ -16,10 +16,9 @@ const [restore, count, destroy] = blocksUnder('docs/operating/upgrade.md', 'Unin
 const EMAILS = ['ann@example.com', 'a "quoted", odd\none@example.org', '', 'plain_toke', null];
 
 describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('uninstall', () => {
-  let service: Service;
+  const service = served(async () => startService(await newPlace('server')));
   let customersUrl: string;
   beforeAll(async () => {
-    service = await startService(await newPlace('server'));
     customersUrl = await createDatabase(inject('serverUrl'));
     await query(customersUrl, 'create table customers (id bigint primary key, email text)');
     const tokenized = EMAILS.slice(0, 2) as string[];
@@ -28,14 +27,10 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('unins
     const insert = 'insert into customers select * from unnest($1::bigint[], $2::text[])';
     await query(customersUrl, insert, [stored.map((_, i) => i), stored]);
   });
-  afterAll(async () => {
-    await service.stop();
-    service.place.remove();
-  });
 
   test('the commands of upgrade.md give a column its values back', async () => {
     expect(await query(customersUrl, count!)).toEqual([{ count: '2' }]);
-    await typed(service, customersUrl, restore!);
+    await typed(service, restore!, {}, customersUrl);
     const rows = await query(customersUrl, 'select email from customers order by id');
     expect(rows.map(({ email }) => email)).toEqual(EMAILS);
     expect(await query(customersUrl, count!)).toEqual([{ count: '0' }]);
@@ -44,8 +39,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('unins
   test('its statements leave nothing of the vault', async () => {
     const { place } = service;
     const { name } = await makeRole(place);
-    const granted = await runCli(['migrate', '--grant-to', name], place);
-    expect(granted.code, granted.stderr).toBe(0);
+    await runJson(place, 'migrate', '--grant-to', name);
     await service.stop();
     const url = place.env.DATABASE_URL!;
     for (const statement of destroy!.replaceAll('standin_app', name).split(/;\n/).filter(Boolean))

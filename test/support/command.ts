@@ -2,7 +2,7 @@ import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest';
 import { runCommand } from './in-process.ts';
-import { type Ended, type Place, usualPlace } from './service.ts';
+import { type Ended, endOf, type Place, spawnCli, until, usualPlace } from './service.ts';
 
 /** Commands with single spaces between their words, or their words. */
 type Words = string | readonly string[];
@@ -31,12 +31,52 @@ export function commandsOf(at: () => Place, onEnd: (ended: Ended) => unknown = (
     expect(code, stderr).toBe(0);
     return stdout;
   };
+  /** The standard error of a command that fails and prints nothing else. */
+  const failure = async (command: Words, env?: Env, exitCode = 1) => {
+    const { code, stdout, stderr } = await run(command, env);
+    expect({ code, stdout }, stderr).toEqual({ code: exitCode, stdout: '' });
+    return stderr;
+  };
   const path = (name: string) => join(at().folder, name);
+  /** Starts a command in a process of its own: for signals and standard input. */
+  const begin = (command: Words, env?: Env) => {
+    const child = spawnCli(wordsOf(command), at(), env, 'pipe');
+    // It may end without reading.
+    child.stdin!.on('error', () => {});
+    const ended = endOf(child).then((end) => {
+      onEnd(end);
+      return end;
+    });
+    return { child, ended };
+  };
   return {
     get place() {
       return at();
     },
-    ...{ run, ok, text, path },
+    ...{ run, ok, text, failure, path, begin },
+    /** Runs a command with this standard input. */
+    feed: (command: Words, input: string | Buffer) => {
+      const { child, ended } = begin(command);
+      child.stdin!.end(input);
+      return ended;
+    },
+    /** Starts a command, and sends a signal as soon as the condition holds. */
+    interrupted: async (
+      command: Words,
+      hasBegun: (stderr: string) => boolean | Promise<boolean>,
+      signal: NodeJS.Signals = 'SIGINT',
+      env?: Env,
+    ) => {
+      const { child, ended } = begin(command, env);
+      let stderr = '';
+      child.stderr!.on('data', (chunk) => {
+        stderr += chunk;
+      });
+      const isTime = async () => child.exitCode !== null || (await hasBegun(stderr));
+      await until(isTime, 'the command has begun');
+      child.kill(signal);
+      return ended;
+    },
     /** The one JSON document that a command with --json prints. */
     json: async (command: Words, env?: Env): Promise<any> => {
       const printed = await text([...wordsOf(command), '--json'], env);
@@ -46,12 +86,8 @@ export function commandsOf(at: () => Place, onEnd: (ended: Ended) => unknown = (
     /** As `json`, of a command that also tells of its progress on standard error. */
     result: async (command: Words, env?: Env): Promise<any> =>
       JSON.parse(await ok([...wordsOf(command), '--json'], env)),
-    /** The standard error of a command that fails and prints nothing else. */
-    failure: async (command: Words, env?: Env, exitCode = 1) => {
-      const { code, stdout, stderr } = await run(command, env);
-      expect({ code, stdout }, stderr).toEqual({ code: exitCode, stdout: '' });
-      return stderr;
-    },
+    /** The standard error of a start that ends before it listens. */
+    noStart: (env?: Env) => failure('serve', { PORT: '0', OPS_PORT: '0', ...env }),
     read: (name: string) => readFileSync(path(name), 'utf8'),
     /** Writes a file of exactly this mode. @returns its path */
     write: (name: string, content: string | Buffer, mode = 0o600) => {

@@ -246,15 +246,20 @@ export async function makeRole(place: Place): Promise<{ name: string; url: strin
   return { name, url: url.href };
 }
 
-/** The output of commands of a document, typed by a person who has psql and standin. */
+/**
+ * The output of commands of a document, typed by a person who has psql and standin.
+ * @param env besides the address and the API key of the service
+ * @param databaseUrl the database of psql
+ */
 export async function typed(
   { place, url, api_key: apiKey }: Service,
-  databaseUrl: string,
   commands: string,
+  env: Record<string, string> = {},
+  databaseUrl = 'postgres://',
 ): Promise<string> {
   const database = new URL(databaseUrl);
   const script = `standin() { "${process.execPath}" "${CLI}" "$@"; }\n${commands}`;
-  const { stdout } = await promisify(execFile)('sh', ['-c', script], {
+  const { stdout } = await promisify(execFile)('sh', ['-ec', script], {
     cwd: place.folder,
     env: {
       PATH: [postgresBin, process.env.PATH].join(':'),
@@ -266,6 +271,7 @@ export async function typed(
       PGDATABASE: database.pathname.slice(1),
       STANDIN_URL: url,
       STANDIN_API_KEY: apiKey,
+      ...env,
     },
   });
   return stdout;
