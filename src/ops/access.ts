@@ -149,44 +149,30 @@ function evictOldest(all: Map<string | undefined, unknown> | Set<string>, most: 
   if (all.size > most) all.delete(all.keys().next().value!);
 }
 
-/** Decides which requests the ops listener answers. */
-export class Access {
-  /** undefined: OPS_TOKEN is not set, and the listener accepts only this machine. */
-  readonly signIn: SignIn | undefined;
-
-  /**
-   * @param token OPS_TOKEN; undefined: no sign-in
-   * @param isSecure whether the listener speaks TLS
-   */
-  constructor(token: string | undefined, isSecure: boolean) {
-    this.signIn =
-      token === undefined ? token : new SignIn('console', [{ name: '', token }], isSecure);
+/**
+ * Refuses two Host headers, because a proxy may use the other one. Without a sign-in, the name must
+ * also be a loopback name. Otherwise any page in a browser on this machine could read this
+ * listener, by pointing the name of its own host here (DNS rebinding).
+ * @throws Refusal
+ */
+export function checkHost(request: IncomingMessage, hasSignIn: boolean): void {
+  const host = request.headers.host?.replace(/:\d+$/, '') ?? '';
+  if (!hasSignIn && !LOOPBACK.test(host)) {
+    throw refusal(
+      'misdirected',
+      'Without OPS_TOKEN this listener answers only to localhost, 127.0.0.1 and [::1] in the Host header. Use one of them, or set OPS_TOKEN.',
+    );
   }
-
-  /**
-   * Refuses two Host headers, because a proxy may use the other one. Without a token, the name must
-   * also be a loopback name. Otherwise any page in a browser on this machine could read this
-   * listener, by pointing the name of its own host here (DNS rebinding).
-   * @throws Refusal
-   */
-  checkHost(request: IncomingMessage): void {
-    const host = request.headers.host?.replace(/:\d+$/, '') ?? '';
-    if (this.signIn === undefined && !LOOPBACK.test(host)) {
-      throw refusal(
-        'misdirected',
-        'Without OPS_TOKEN this listener answers only to localhost, 127.0.0.1 and [::1] in the Host header. Use one of them, or set OPS_TOKEN.',
-      );
-    }
-    if (!isWellFormed(request)) {
-      throw refusal('bad_request', 'Send one Host header with a name and a port.');
-    }
+  if (!isWellFormed(request)) {
+    throw refusal('bad_request', 'Send one Host header with a name and a port.');
   }
+}
 
-  isAllowed(c: OpsContext): boolean {
-    if (this.signIn === undefined || this.signIn.find(c) !== undefined) return true;
-    const token = bearerOf(c.env.incoming);
-    return token !== undefined && this.signIn.nameOf(token) !== undefined;
-  }
+/** @param signIn undefined: OPS_TOKEN is not set, and the listener accepts only this machine */
+export function isAllowed(c: OpsContext, signIn: SignIn | undefined): boolean {
+  if (signIn === undefined || signIn.find(c) !== undefined) return true;
+  const token = bearerOf(c.env.incoming);
+  return token !== undefined && signIn.nameOf(token) !== undefined;
 }
 
 /** Tickets that a page has fetched and not used. One more ends the oldest. */

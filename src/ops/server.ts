@@ -8,7 +8,7 @@ import type { Metrics } from '../observe/metrics.ts';
 import { createListener, endConnection } from '../public/transport/connections.ts';
 import { inTurn, refuseUnparsed } from '../public/transport/pipelining.ts';
 import type { TlsPem } from '../types.ts';
-import { type Access, checkNotEmbedded, checkSameOrigin } from './access.ts';
+import { checkHost, checkNotEmbedded, checkSameOrigin, isAllowed, type SignIn } from './access.ts';
 import { type OpsError, refusal, refusalOf } from './errors.ts';
 import { alreadySent, isReading, type OpsApp, type OpsContext, type OpsEnv } from './web.ts';
 
@@ -22,7 +22,8 @@ export interface OpsPage {
 
 interface OpsServerOptions {
   readonly metrics: Metrics;
-  readonly access: Access;
+  /** undefined: OPS_TOKEN is not set. */
+  readonly signIn: SignIn | undefined;
   /** By path. */
   readonly pages: ReadonlyMap<string, OpsPage>;
   /** Paths that need no sign-in, or decide themselves who may ask. */
@@ -93,7 +94,7 @@ async function respond(
   outgoing.setHeaders(response.headers).end(Buffer.from(await response.arrayBuffer()));
 }
 
-function opsApp({ metrics, access, pages, isOpen, routes, onFailure }: OpsServerOptions): OpsApp {
+function opsApp({ metrics, signIn, pages, isOpen, routes, onFailure }: OpsServerOptions): OpsApp {
   const app: OpsApp = new Hono({ getPath: pathOf });
   app.onError(async (error, c) => {
     const { incoming } = c.env;
@@ -107,9 +108,9 @@ function opsApp({ metrics, access, pages, isOpen, routes, onFailure }: OpsServer
   });
   app.notFound((c) => refuse(c, refusal('not_found', NO_PATH)));
   app.use(notAllowed(app), async (c, next) => {
-    access.checkHost(c.env.incoming);
+    checkHost(c.env.incoming, signIn !== undefined);
     const { path } = c.req;
-    if (!isOpen(path) && !pages.get(path)?.isOpen && !access.isAllowed(c))
+    if (!isOpen(path) && !pages.get(path)?.isOpen && !isAllowed(c, signIn))
       throw refusal('unauthorized', 'Send the OPS_TOKEN as a bearer token, or sign in.');
     await next();
   });

@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import { getClient, isApiKeyId } from '../access/clients.ts';
 import type { Config } from '../config/config.ts';
 import { failureFields } from '../observe/log.ts';
-import { Access, AdminAccess } from '../ops/access.ts';
+import { AdminAccess, SignIn } from '../ops/access.ts';
 import { type AdminApiOptions, addAdminApi } from '../ops/admin/api.ts';
 import { adminDocumentOf } from '../ops/admin/document.ts';
 import { CurrentState } from '../ops/console/current-state.ts';
@@ -46,7 +46,10 @@ export async function openOpsListener(options: OpsListenerOptions) {
   const { config, metrics, certificate, sizes, log, listener } = options;
   const { context } = listener;
   const tls = config.OPS_TLS && certificate ? opsPem(certificate.pem) : undefined;
-  const access = new Access(config.OPS_TOKEN, tls !== undefined);
+  const { OPS_TOKEN: token } = config;
+  const signIn = token
+    ? new SignIn('console', [{ name: '', token }], tls !== undefined)
+    : undefined;
   const sampler = new Sampler((names) => metrics.read(names));
   const state = new CurrentState({
     ...{ ...options, sampler, facts: factsOf(options), policies: listener.policies },
@@ -56,12 +59,12 @@ export async function openOpsListener(options: OpsListenerOptions) {
   const events = new EventStreams(sampler, state);
   const admin = openAdminApi(options);
   const parts = {
-    ...{ access, state, events, recent: context.recent, bodyLimit: config.BODY_LIMIT },
+    ...{ signIn, state, events, recent: context.recent, bodyLimit: config.BODY_LIMIT },
     serve: requestListener(context),
     asksClients: () => certificate?.pem.clientCa !== undefined,
   };
   const server = createOpsServer({
-    ...{ metrics, access, tls, budget: context.budget, pages: pagesOf(config, listener.url) },
+    ...{ metrics, signIn, tls, budget: context.budget, pages: pagesOf(config, listener.url) },
     isOpen: (path) => OPEN.includes(path) || (admin !== undefined && path.startsWith('/admin/')),
     routes: [(app) => addConsole(app, parts), (app) => admin?.addRoutes(app)],
     onFailure: (error) => log.error(failureFields(error), 'the ops listener could not answer'),

@@ -16,7 +16,7 @@ import type { RecentRequests } from '../../observe/recent-requests.ts';
 import { documentText, openApiDocument } from '../../openapi/document.ts';
 import { referenceHtml } from '../../openapi/reference.ts';
 import { MESSAGES } from '../../public/schema.ts';
-import type { Access } from '../access.ts';
+import { isAllowed, type SignIn } from '../access.ts';
 import { OpsError, refusal } from '../errors.ts';
 import type { OpsPage } from '../server.ts';
 import { alreadySent, type OpsApp, type OpsContext, readToken } from '../web.ts';
@@ -30,7 +30,8 @@ const REFERENCE_VIEW = '/#/reference';
 export const OPEN: readonly string[] = [PATHS.session, '/reference'];
 
 interface ConsoleParts extends PlaygroundParts {
-  readonly access: Access;
+  /** undefined: OPS_TOKEN is not set. */
+  readonly signIn: SignIn | undefined;
   readonly state: CurrentState;
   readonly events: EventStreams;
   readonly recent: RecentRequests;
@@ -38,9 +39,9 @@ interface ConsoleParts extends PlaygroundParts {
 
 /** Adds the routes of the console. */
 export function addConsole(app: OpsApp, parts: ConsoleParts): void {
-  const { access, state, events, recent } = parts;
+  const { signIn, state, events, recent } = parts;
   app.get(PATHS.state, async (c) => c.json(await state.read()));
-  app.get(PATHS.events, (c) => events.open(c, () => access.isAllowed(c)));
+  app.get(PATHS.events, (c) => events.open(c, () => isAllowed(c, signIn)));
   app.get(PATHS.requests, (c) => c.json(recent.newest satisfies RecentRequestsShown));
   app.get(PATHS.client, async (c) => {
     const client = state.client(c.req.query('id') ?? '');
@@ -52,9 +53,9 @@ export function addConsole(app: OpsApp, parts: ConsoleParts): void {
     return c.json(await found(state.clientOf(apiKey), 'No API key is this one.'));
   });
   for (const operation of OPERATIONS) app.post(PATHS[operation], (c) => play(operation, c, parts));
-  app.post(PATHS.session, (c) => signIn(access, c));
+  app.post(PATHS.session, (c) => begin(signIn, c));
   app.delete(PATHS.session, (c) => {
-    access.signIn?.end(c);
+    signIn?.end(c);
     return c.body(null, 204);
   });
   app.get('/reference', (c) => c.redirect(REFERENCE_VIEW));
@@ -73,11 +74,11 @@ async function found(
   return client;
 }
 
-async function signIn({ signIn: one }: Access, c: OpsContext): Promise<Response> {
+async function begin(signIn: SignIn | undefined, c: OpsContext): Promise<Response> {
   const token = await readToken(c, 'Send {"token": "..."} with the OPS_TOKEN.');
   // Without OPS_TOKEN, everybody who can connect is signed in.
-  if (one === undefined) return c.body(null, 204);
-  return c.json(one.begin(c, one.check(token, c.env.incoming.socket.remoteAddress)));
+  if (signIn === undefined) return c.body(null, 204);
+  return c.json(signIn.begin(c, signIn.check(token, c.env.incoming.socket.remoteAddress)));
 }
 
 interface PlaygroundParts {
