@@ -15,7 +15,7 @@ import {
 import { createMetrics } from './observe/metrics.ts';
 import { Certificate } from './process/certificate.ts';
 import { createFirst } from './process/first-client.ts';
-import { checkOpsPort, type OpsListener, openOpsListener } from './process/ops-listener.ts';
+import type { OpsListener } from './process/ops-listener.ts';
 import { openPublicListener, type PublicListener } from './process/public-listener.ts';
 import { Expiry } from './records/removal.ts';
 import { WrappedKeyStore } from './store/wrapped-keys.ts';
@@ -54,7 +54,9 @@ async function start(config: Config, signals: Signals): Promise<void> {
   const license = new License(config.license);
   await license.start();
   if (config.AUDIT_LOG !== undefined) await checkAuditFile(config.AUDIT_LOG, true);
-  if (config.OPS_PORT !== 0) await checkOpsPort(config);
+  // A node without an ops listener does not wait for its modules.
+  const opsModule = config.OPS_PORT === 0 ? undefined : await import('./process/ops-listener.ts');
+  await opsModule?.checkOpsPort(config);
   const certificate = config.tls && new Certificate(config.tls);
   // The first start creates the database, which takes seconds. Show people at a terminal that it is
   // at work.
@@ -93,7 +95,7 @@ async function start(config: Config, signals: Signals): Promise<void> {
   signals.onHangUp = () => void opening.then(({ context }) => refreshAudit(context));
   const listener = await opening;
   const { url } = listener;
-  if (config.OPS_PORT !== 0) ops = await openOpsListener({ ...parts, listener, sizes });
+  ops = await opsModule?.openOpsListener({ ...parts, listener, sizes });
   if (certificate !== undefined) keepFresh(certificate, [listener, ops], log);
   await createFirst(vault, config, { url, opsUrl: ops?.url, certificate }, log);
   const database = config.DATABASE_URL === undefined ? 'embedded' : 'postgres';

@@ -1,13 +1,5 @@
-import {
-  isAlias,
-  isMap,
-  isScalar,
-  LineCounter,
-  type Pair,
-  type ParsedNode,
-  parseDocument,
-  type YAMLError,
-} from 'yaml';
+import { createRequire } from 'node:module';
+import type { Pair, ParsedNode, YAMLError } from 'yaml';
 import { suggested } from '#paths';
 import { MAX_DOCUMENT_BYTES } from './schema.ts';
 
@@ -47,13 +39,19 @@ const MAX_LEVELS = 8;
  */
 const DISGUISES = /[^\P{Cc}\t\n\r]|[\p{Zl}\p{Zp}\p{Bidi_Control}]/gu;
 
+/** Loads with the first document: 40 ms. A service without a policy never reads one. */
+function yaml(): typeof import('yaml') {
+  return createRequire(import.meta.url)('yaml');
+}
+
 /** Thrown at the last mistake that is listed. What it costs to find more has no bound. */
 export class TooManyMistakes extends Error {}
 
 /** The values of a YAML 1.2 or JSON document, and what is wrong with it. */
 export class PolicyDocument {
   readonly mistakes: Mistake[] = [];
-  readonly #lines = new LineCounter();
+  readonly #yaml = yaml();
+  readonly #lines = new this.#yaml.LineCounter();
 
   /**
    * @returns undefined: a mistake hides the rest
@@ -91,7 +89,7 @@ export class PolicyDocument {
     // Every mistake is an Error, and its stack takes three quarters of the time.
     Error.stackTraceLimit = 0;
     try {
-      return parseDocument(text, {
+      return this.#yaml.parseDocument(text, {
         schema: 'core',
         resolveKnownTags: false,
         // The search for equal names takes minutes for a document of this size.
@@ -128,12 +126,13 @@ export class PolicyDocument {
       this.add(at, text);
       return { at, isBad: true };
     };
-    if (isAlias(node) || node.anchor !== undefined)
+    if (this.#yaml.isAlias(node) || node.anchor !== undefined)
       return bad('a policy has no anchors (&) and aliases (*): write the value here again');
     if (level > MAX_LEVELS)
       return bad('nothing of a policy is so deep inside: check the indentation');
-    if (isScalar(node)) return { at, value: node.value, source: node.source ?? String(node.value) };
-    if (isMap(node)) return { at, entries: this.#entriesOf(node.items, at, level) };
+    if (this.#yaml.isScalar(node))
+      return { at, value: node.value, source: node.source ?? String(node.value) };
+    if (this.#yaml.isMap(node)) return { at, entries: this.#entriesOf(node.items, at, level) };
     return { at, items: node.items.map((item) => this.#nodeOf(item as ParsedNode, level + 1)) };
   }
 
@@ -142,6 +141,7 @@ export class PolicyDocument {
     start: number,
     level: number,
   ): Entry[] {
+    const { isScalar } = this.#yaml;
     const names = new Set<string>();
     return pairs.flatMap(({ key, value }) => {
       const at = key?.range?.[0] ?? start;
