@@ -7,7 +7,7 @@ import { served } from '../support/served.ts';
 import { createClient, insist, leastPrivilegePlace, startService } from '../support/service.ts';
 
 const T = '/api/v1/tokenize';
-const REQUESTS = 1_000;
+const REQUESTS = 300;
 const CALLERS = 100;
 /** The copy of the API keys is renewed so often, with two statements and those of a new connection. */
 const REFRESH_INTERVAL_MS = 2_000;

@@ -187,11 +187,11 @@ describe.skipIf(!hasOpenssl).each(SOURCES)('$name', (source) => {
       ({ method, path }) => method === 'POST' && path.includes(service.path),
     );
     expect(decryptions).toHaveLength(1);
-    await started.stop();
-    expect(started.output()).not.toMatch(/a-secret|s\.test-token/);
     const doctor = async () => (await runCli(['doctor'], place, env)).stdout;
     expect(await doctor()).toContain(`${fixture.sourceOf(settings, PATIENT, true).place} (`);
     service.fail(service.path, service.error(403, 'AccessDeniedException'));
     expect(await doctor()).toMatch(new RegExp(`^PROBLEM +key-encryption key: ${name}`, 'm'));
+    await started.stop();
+    expect(started.output()).not.toMatch(/a-secret|s\.test-token/);
   });
 });

@@ -144,6 +144,7 @@ describe.skipIf(inject('serverUrl') === '')('while the records are locked', () =
     const stop = repeating(async (_, reader) => {
       if (reader === 0) await scrape(service.opsUrl, 'standin_vault_rows');
       else await fetch(`${service.opsUrl}/console/state`);
+      await retryAfter(0.05);
     }, 2);
     const statuses = new Set<number>();
     const healthUntil = (condition: () => Promise<boolean>, what: string) =>

@@ -59,7 +59,7 @@ async function startCluster(project: TestProject): Promise<PostgresCluster | und
     project.provide('serverUrl', given ?? '');
     return undefined;
   }
-  const cluster = await PostgresCluster.start({ max_connections: '300' });
+  const cluster = await PostgresCluster.start({ max_connections: '300', autovacuum: 'off' });
   project.provide('serverUrl', cluster.url('postgres'));
   return cluster;
 }
