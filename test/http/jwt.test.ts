@@ -141,8 +141,6 @@ test('a subject is of one client', async () => {
   await command('client', 'create', '--name', 'more', '--subject', 'more');
   expect(await refused('update', 'more', '--subject', SUBJECT)).toMatch(problem);
   await updateJobs('--subject', SUBJECT);
-  const unsafe = await refused('update', 'more', '--subject', 'a\u202eb');
-  expect(unsafe).toMatch(/^standin: The subject of a client cannot/);
 });
 
 test('a node that starts without its issuer serves API keys, and JWTs of the required type when the issuer is there', async () => {
