@@ -1,4 +1,6 @@
 import { isIP } from 'node:net';
+import { looksLikeCard } from '../shape/card.ts';
+import { appended } from '../shape/digits.ts';
 import { phoneFinder } from '../shape/phone.ts';
 
 /** A stretch of a text, in UTF-16 units. */
@@ -79,7 +81,7 @@ interface Checked {
 const CARD: Checked = {
   start: new RegExp(String.raw`${BEGINS}[2-689]\d`, 'gu'),
   character: /\d/,
-  ...{ least: 13, most: 19, isValid: passesLuhn },
+  ...{ least: 13, most: 19, isValid: looksLikeCard },
 };
 const IBAN: Checked = {
   start: new RegExp(String.raw`${BEGINS}[A-Z]{2} ?\d{2}`, 'giu'),
@@ -113,33 +115,14 @@ function longestFrom(text: string, from: number, checked: Checked): number | und
   return end;
 }
 
-/** ISO/IEC 7812-1, annex B. */
-function passesLuhn(digits: string): boolean {
-  let sum = 0;
-  for (let i = 0; i < digits.length; i++) {
-    const digit = Number(digits[digits.length - 1 - i]);
-    const isDoubled = i % 2 === 1;
-    sum += isDoubled ? digit * 2 - (digit > 4 ? 9 : 0) : digit;
-  }
-  return sum % 10 === 0;
-}
-
 /** Every IBAN has more. A word of the text behind a shorter code would pass now and then. */
 const LEAST_IBAN_DIGITS = 10;
-const ZERO = 0x30;
 
-/** ISO 13616: letters count from 10, and the first four characters come last. */
+/** ISO 13616: the first four characters come last. */
 function passesMod97(iban: string): boolean {
-  let digits = 0;
   let rest = 0;
-  for (let i = 4; i < iban.length + 4; i++) {
-    const code = iban.charCodeAt(i % iban.length);
-    const isDigit = code < ZERO + 10;
-    if (isDigit) digits++;
-    // The last five bits of A and a are 1.
-    rest = isDigit ? (rest * 10 + code - ZERO) % 97 : (rest * 100 + (code & 31) + 9) % 97;
-  }
-  return rest === 1 && digits >= LEAST_IBAN_DIGITS;
+  for (let i = 4; i < iban.length + 4; i++) rest = appended(rest, iban.charCodeAt(i % iban.length));
+  return rest === 1 && iban.replace(/\D/g, '').length >= LEAST_IBAN_DIGITS;
 }
 
 /**

@@ -157,7 +157,7 @@ function withMod97(text: string, first: number, second: number): string {
 }
 
 /** The remainder by 97 of a number, with a digit more, or with two for a letter (A: 10, Z: 35). */
-function appended(rest: number, unit: number): number {
+export function appended(rest: number, unit: number): number {
   if (unit >= ZERO && unit <= ZERO + 9) return (rest * 10 + unit - ZERO) % 97;
   const letter = unit & UPPER_CASE;
   return letter >= UPPER_LETTER && letter < UPPER_LETTER + 26

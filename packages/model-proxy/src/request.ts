@@ -32,8 +32,6 @@ function byRule(value: unknown, rule: Rule, path: string, walk: Walk): unknown {
         400,
         `${path}: must be text; the proxy cannot check anything else here.`,
       );
-    case 'arguments':
-      return byRule(value, 'text', path, walk);
     case 'json':
       return JSON.parse(inJson(JSON.stringify(value), walk.replace));
     case 'verbatim':

@@ -1,9 +1,8 @@
 /**
  * What the proxy does with a part of a request. A list is treated as each of its elements.
- * - `text`: a string that a person could have written. Numbers are refused: they may be text in the
- *   form of token ids.
+ * - `text`: a string that a person could have written, or JSON. Numbers are refused: they may be
+ *   text in the form of token ids.
  * - `json`: all strings and numbers in it, at any depth, and names that are no identifiers
- * - `arguments`: a string with JSON in it
  * - `verbatim`: ids, types, names of tools, numbers, switches
  * - `file`: an image or file, refused unless a setting lets it pass
  * - a sentence: refused, with this remedy
@@ -45,7 +44,7 @@ export const SOURCE: Fields = {
   content: PART,
 };
 
-const NAMED_CALL: Fields = { name: 'verbatim', arguments: 'arguments' };
+const NAMED_CALL: Fields = { name: 'verbatim', arguments: 'text' };
 
 const CALL: Fields = {
   ...all('verbatim', 'id type index'),
@@ -69,8 +68,7 @@ const ITEM: Fields = {
   content: PART,
   summary: PART,
   output: PART,
-  arguments: 'arguments',
-  input: 'text',
+  ...all('text', 'arguments input'),
 };
 
 const SCHEMA: Fields = {

@@ -12,32 +12,24 @@ export async function* readEvents(
   maxBytes: number,
 ): AsyncGenerator<ServerEvent, void, undefined> {
   const decoder = new TextDecoder();
-  let lines: string[] = [];
   let rest = '';
-  let heldUnits = 0;
   for await (const chunk of chunks) {
-    const text = rest + decoder.decode(chunk, { stream: true });
-    // A CR at the end may be half of a line end.
-    const parts = text.split(/\r\n|\n|\r(?!$)/);
-    rest = parts.pop()!;
-    for (const line of parts) {
-      if (line !== '') {
-        heldUnits += line.length;
-        lines.push(line);
-        continue;
-      }
-      const event = eventOf(lines);
+    const texts = (rest + decoder.decode(chunk, { stream: true })).split(BLANK_LINE);
+    rest = texts.pop()!;
+    for (const text of texts) {
+      const event = eventOf(text);
       if (event !== undefined) yield event;
-      lines = [];
-      heldUnits = 0;
     }
-    if (heldUnits + rest.length > maxBytes)
+    if (rest.length > maxBytes)
       throw new ProxyError(502, 'An event of the provider is larger than --max-body-bytes.');
   }
 }
 
-function eventOf(lines: readonly string[]): ServerEvent | undefined {
-  const fields = lines.map((line) => /^([^:]+)(?:: ?(.*))?$/s.exec(line));
+/** A CR at the end may be half of a line end. */
+const BLANK_LINE = /(?:\r\n|\n|\r(?!\n|$)){2}/;
+
+function eventOf(text: string): ServerEvent | undefined {
+  const fields = text.split(/\r\n|\n|\r/).map((line) => /^([^:]+)(?:: ?(.*))?$/s.exec(line));
   const of = (field: string) =>
     fields.filter((found) => found?.[1] === field).map((found) => found![2] ?? '');
   const data = of('data');

@@ -19,12 +19,6 @@ export interface Sought {
   readonly isDetecting: boolean;
 }
 
-/** A text, and where the caller says that values are, in order. */
-export interface Searched {
-  readonly text: string;
-  readonly spans: readonly Stretch[];
-}
-
 /** A value in a text. */
 export interface Span extends Stretch {
   readonly kind: Kind;
@@ -32,16 +26,22 @@ export interface Span extends Stretch {
   readonly index?: number;
 }
 
+/** A text and its values, in order. */
+export interface SpannedText {
+  readonly text: string;
+  readonly spans: readonly Span[];
+}
+
 /**
- * The values that were found in each text, in its order, apart from spans and tokens.
+ * The texts with the values that were found beside their spans and tokens.
  * @throws CallerError invalid_type for too many, or overloaded; InternalError
  */
 export async function findSpans(
   exchange: Exchange,
   viewer: Viewer,
-  texts: readonly Searched[],
+  texts: readonly SpannedText[],
   { words, isDetecting }: Sought,
-): Promise<Span[][]> {
+): Promise<SpannedText[]> {
   const { valuesLimit, tokenSuffix } = exchange.context;
   const tokens = new TokenFinder(tokenSuffix, viewer.rules.textKinds);
   const detected = isDetecting ? await detect(exchange, viewer, texts) : [];
@@ -50,16 +50,17 @@ export async function findSpans(
     const taken = inOrder([...spans, ...tokensIn(text, tokens, valuesLimit)]);
     const listed = words ? chosen(text, await listedIn(text, words), taken) : [];
     const others = chosen(text, detected[i] ?? [], inOrder([...taken, ...listed]));
-    all.push(inOrder([...listed, ...others]));
+    all.push([...listed, ...others]);
   }
   const found = all.flat();
   if (found.length > valuesLimit) throw tooMany(valuesLimit);
   exchange.reserveFields(found.length);
   exchange.context.metrics.detections(found);
   const { rules } = viewer;
-  return all.map((ofText) =>
-    ofText.map(({ from, to, kind }) => ({ from, to, kind: rules.kind(kind) })),
-  );
+  return texts.map(({ text, spans }, i) => {
+    const its = all[i]!.map(({ from, to, kind }) => ({ from, to, kind: rules.kind(kind) }));
+    return { text, spans: inOrder([...spans, ...its]) };
+  });
 }
 
 function inOrder<One extends Stretch>(stretches: readonly One[]): One[] {
@@ -73,7 +74,7 @@ const MAX_OVERLAPS = 3 * 4;
 async function detect(
   exchange: Exchange,
   viewer: Viewer,
-  texts: readonly Searched[],
+  texts: readonly SpannedText[],
 ): Promise<Found[][]> {
   const { vault, valuesLimit } = exchange.context;
   exchange.deadlineMs ??= requestDeadline();
@@ -105,7 +106,7 @@ const AT_ONCE = 8;
 async function entitiesIn(
   exchange: Exchange,
   { rules }: Viewer,
-  texts: readonly Searched[],
+  texts: readonly SpannedText[],
 ): Promise<Found[][]> {
   const settings = entitiesOf(rules.policy.detect);
   if (settings.length === 0) return texts.map(() => []);
@@ -113,7 +114,7 @@ async function entitiesIn(
   if (presidio === undefined) throw new InternalError('presidio_missing');
   const kinds = new Map(settings.map(({ detector, kind }) => [detector, kind]));
   const signal = AbortSignal.timeout(PRESIDIO_TIMEOUT_MS);
-  const ask = async ({ text }: Searched): Promise<Found[]> => {
+  const ask = async ({ text }: SpannedText): Promise<Found[]> => {
     if (text.trim() === '') return [];
     const found = await analyze(presidio, text, [...kinds.keys()], signal);
     return found.map(({ from, to, entity }) => ({

@@ -5,7 +5,7 @@ import { namedIn, type Seal, sealIn } from '../conversation.ts';
 import type { Exchange } from '../exchange.ts';
 import { inQuotes } from '../transport/large-response.ts';
 import { checkText, invalid, isObject, type JsonObject, parseBody } from './data.ts';
-import { findSpans, kindIn, type Span, soughtIn } from './found-spans.ts';
+import { findSpans, kindIn, type SpannedText, soughtIn } from './found-spans.ts';
 import {
   type Asked,
   type Narrowed,
@@ -25,15 +25,9 @@ import {
 const SPANS = 'data.spans';
 const NEEDED = 'a list of objects with start, end and kind';
 
-/** A text and its values, in order. */
-export interface SpannedText {
-  readonly text: string;
-  readonly spans: readonly Span[];
-}
-
 /** The values in texts. */
 export abstract class TextValues extends RequestValues {
-  protected readonly spans: readonly Span[];
+  protected readonly spans: SpannedText['spans'];
   readonly #texts: readonly SpannedText[];
 
   constructor(viewer: Viewer, texts: readonly SpannedText[]) {
@@ -85,10 +79,9 @@ export async function textValuesOf(exchange: Exchange, body: Buffer): Promise<Re
   const seal = sealIn(exchange, viewer, data);
   const named = readSpans(spans, text, viewer.rules);
   const sought = soughtIn(data, viewer.rules);
-  if (sought === undefined) return new OneTextValues(viewer, text, named, seal);
-  const [found = []] = await findSpans(exchange, viewer, [{ text, spans: named }], sought);
-  const all = [...named, ...found].sort((a, b) => a.from - b.from);
-  return new OneTextValues(viewer, text, all, seal);
+  const texts = [{ text, spans: named }];
+  const found = sought ? await findSpans(exchange, viewer, texts, sought) : texts;
+  return new OneTextValues(viewer, found[0]!, seal);
 }
 
 /**
@@ -108,7 +101,7 @@ function textIn(data: JsonObject, names: readonly string[]): string {
 }
 
 /** The spans in the order of the text. */
-function readSpans(spans: readonly unknown[], text: string, rules: PolicyRules): readonly Span[] {
+function readSpans(spans: readonly unknown[], text: string, rules: PolicyRules) {
   const offsets = new TextOffsets(text);
   const read = spans.map((span, index) => readSpan(span, index, offsets, rules));
   read.sort((a, b) => a.from - b.from);
@@ -139,9 +132,9 @@ class OneTextValues extends TextValues {
   readonly #seal: Seal | undefined;
 
   /** @param seal makes the conversation of the answer */
-  constructor(viewer: Viewer, text: string, spans: readonly Span[], seal: Seal | undefined) {
-    super(viewer, [{ text, spans }]);
-    this.#text = text;
+  constructor(viewer: Viewer, one: SpannedText, seal: Seal | undefined) {
+    super(viewer, [one]);
+    this.#text = one.text;
     this.#seal = seal;
   }
 

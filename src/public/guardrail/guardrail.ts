@@ -8,10 +8,10 @@ import {
   MAX_TURN_BYTES,
   parseObject,
 } from '../body/data.ts';
-import { findSpans } from '../body/found-spans.ts';
+import { findSpans, type SpannedText } from '../body/found-spans.ts';
 import { readBody } from '../body/request-body.ts';
 import { kindsIn, type Replacement, valuesOf, viewerOf } from '../body/request-data.ts';
-import { type SpannedText, TextValues, tokensOfTexts } from '../body/texts.ts';
+import { TextValues, tokensOfTexts } from '../body/texts.ts';
 import { openConversation, sealConversation } from '../conversation.ts';
 import { restored } from '../detokenize.ts';
 import type { Exchange, ResponseContent } from '../exchange.ts';
@@ -95,8 +95,7 @@ async function protect(exchange: Exchange, guarded: Guarded): Promise<ResponseCo
     throw invalid('texts: the policy has no detect, so nothing is found; an operator can add it');
   const searched = strings.map((text) => ({ text, spans: [] }));
   const found = await findSpans(exchange, viewer, searched, { isDetecting: true });
-  const spanned = strings.map((text, i) => ({ text, spans: found[i]! }));
-  const values = new CallValues(viewer, spanned, guarded);
+  const values = new CallValues(viewer, found, guarded);
   const accepted = await valuesOf(exchange, values);
   const { vault } = exchange.context;
   const asked = vault.tokenize(accepted, exchange.caller!.client, viewer, exchange.deadlineMs);
