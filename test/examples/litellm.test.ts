@@ -47,26 +47,16 @@ describe.runIf(isReady)('LiteLLM with Standin as a guardrail', () => {
     standin = await new StandIn((request, response) => door(request, response)).open();
     const port = await freePort();
     url = `http://127.0.0.1:${port}`;
-    litellm = spawn(
-      LITELLM,
-      [
-        '--config',
-        join(example('litellm'), 'config.yaml'),
-        '--host',
-        '127.0.0.1',
-        '--port',
-        String(port),
-      ],
-      {
-        env: {
-          ...process.env,
-          ...{ LITELLM_LOCAL_MODEL_COST_MAP: 'True', LITELLM_MASTER_KEY: MASTER_KEY },
-          ...{ OPENAI_API_BASE: `${model.url}/v1`, OPENAI_API_KEY: 'sk-model' },
-          ...{ ANTHROPIC_API_BASE: model.url, ANTHROPIC_API_KEY: 'sk-model' },
-          ...{ STANDIN_URL: standin.url, STANDIN_API_KEY: at.keys.app! },
-        },
-      },
-    );
+    const config = join(example('litellm'), 'config.yaml');
+    const args = ['--config', config, '--host', '127.0.0.1', '--port', String(port)];
+    const env = {
+      ...process.env,
+      ...{ LITELLM_LOCAL_MODEL_COST_MAP: 'True', LITELLM_MASTER_KEY: MASTER_KEY },
+      ...{ OPENAI_API_BASE: `${model.url}/v1`, OPENAI_API_KEY: 'sk-model' },
+      ...{ ANTHROPIC_API_BASE: model.url, ANTHROPIC_API_KEY: 'sk-model' },
+      ...{ STANDIN_URL: standin.url, STANDIN_API_KEY: at.keys.app! },
+    };
+    litellm = spawn(LITELLM, args, { env });
     const read = (bytes: Buffer) => {
       output += bytes;
     };
@@ -89,28 +79,25 @@ describe.runIf(isReady)('LiteLLM with Standin as a guardrail', () => {
     model.pieceLength = 5;
   });
 
-  async function send(path: string, body: object) {
-    const response = await fetch(url + path, {
+  const post = (path: string, body: object) =>
+    fetch(url + path, {
       method: 'POST',
       headers: { 'content-type': 'application/json', authorization: `Bearer ${MASTER_KEY}` },
       body: JSON.stringify(body),
     });
+  /** Those that a text has whole. */
+  const eventsIn = (text: string) =>
+    Array.from(text.matchAll(/^data: (\{.*\})$/gm), ([, data]) => JSON.parse(data!));
+  async function send(path: string, body: object) {
+    const response = await post(path, body);
     const text = await response.text();
-    const events = text.split('\n').filter((line) => line.startsWith('data: {'));
-    return {
-      status: response.status,
-      text,
-      events: events.map((line) => JSON.parse(line.slice(6))),
-    };
+    return { status: response.status, text, events: eventsIn(text) };
   }
   const chat = (content: unknown, more = {}) =>
     send('/v1/chat/completions', { model: 'gpt', messages: [{ role: 'user', content }], ...more });
   const messages = (content: unknown, more = {}) =>
     send('/v1/messages', {
-      model: 'claude',
-      max_tokens: 99,
-      messages: [{ role: 'user', content }],
-      ...more,
+      ...{ model: 'claude', max_tokens: 99, messages: [{ role: 'user', content }], ...more },
     });
   const responses = (input: unknown, more = {}) =>
     send('/v1/responses', { model: 'gpt', input, ...more });
@@ -151,16 +138,15 @@ describe.runIf(isReady)('LiteLLM with Standin as a guardrail', () => {
     const args = JSON.stringify({ to: MAIL, n: 1 });
     const schema = { type: 'object', properties: { to: { type: 'string', description: OTHER } } };
     const tool = { name: 'f', description: `of ${MAIL}` };
+    const calls = [{ id: 't', type: 'function', function: { name: 'f', arguments: args } }];
+    const use = { type: 'tool_use', id: 't', name: 'f', input: { to: MAIL } };
+    const used = { type: 'tool_result', tool_use_id: 't', content: `sent to ${MAIL}` };
     await send('/v1/chat/completions', {
       ...{ model: 'gpt', tools: [{ type: 'function', function: { ...tool, parameters: schema } }] },
       messages: [
         { role: 'system', content: `from ${MAIL}` },
         { role: 'user', content: [{ type: 'text', text: `to ${OTHER}` }] },
-        {
-          role: 'assistant',
-          content: null,
-          tool_calls: [{ id: 't', type: 'function', function: { name: 'f', arguments: args } }],
-        },
+        { role: 'assistant', content: null, tool_calls: calls },
         { role: 'tool', tool_call_id: 't', content: `sent to ${MAIL}` },
       ],
     });
@@ -170,22 +156,12 @@ describe.runIf(isReady)('LiteLLM with Standin as a guardrail', () => {
       n: 1,
     });
     await send('/v1/messages', {
-      ...{
-        model: 'claude',
-        max_tokens: 9,
-        system: MAIL,
-        tools: [{ ...tool, input_schema: schema }],
-      },
+      ...{ model: 'claude', max_tokens: 9, system: MAIL },
+      tools: [{ ...tool, input_schema: schema }],
       messages: [
         { role: 'user', content: `to ${OTHER}` },
-        {
-          role: 'assistant',
-          content: [{ type: 'tool_use', id: 't', name: 'f', input: { to: MAIL } }],
-        },
-        {
-          role: 'user',
-          content: [{ type: 'tool_result', tool_use_id: 't', content: `sent to ${MAIL}` }],
-        },
+        { role: 'assistant', content: [use] },
+        { role: 'user', content: [used] },
       ],
     });
     expect(model.asked.at(-1)!.path).toBe('/v1/messages');
@@ -214,24 +190,21 @@ describe.runIf(isReady)('LiteLLM with Standin as a guardrail', () => {
         .slice(0, body.n)
         .map((one) => ({ text: `é "${one}", {"a":"${one}"} 👩 ${one}` }));
     };
-    const whole = `é "${MAIL}", {"a":"${MAIL}"} 👩 ${MAIL}`;
+    const all = Array(4).fill(`é "${MAIL}", {"a":"${MAIL}"} 👩 ${MAIL}`);
     for (let length = 1; length <= 16; length++) {
       model.pieceLength = length;
       const { events, text } = await chat(MAIL, { stream: true, n: 4 });
-      expect(streamed(events), text.slice(-500)).toEqual(Array.from({ length: 4 }, () => whole));
+      expect(streamed(events), text.slice(-500)).toEqual(all);
     }
     const { text } = await chat(MAIL, { n: 4 });
-    expect(JSON.parse(text).choices.map(({ message }: any) => message.content)).toEqual(
-      Array.from({ length: 4 }, () => whole),
-    );
+    expect(JSON.parse(text).choices.map(({ message }: any) => message.content)).toEqual(all);
   });
 
   test('a token of another conversation stays a token, in a hundred at once', async () => {
     const mine = personal(0, 100);
-    const [stranger] = (
-      JSON.parse((await at.send('text/tokenize', { text: 'x@example.org' })).text).data
-        .text as string
-    ).match(TOKEN)!;
+    const { body } = await at.send('text/tokenize', { text: 'x@example.org' });
+    const stranger = body.data.text;
+    expect(stranger).toMatch(TOKEN);
     const all = await Promise.all(mine.map((value) => chat(`${value} and ${stranger}`)));
     expect(all.map(({ text }) => JSON.parse(text).choices[0].message.content)).toEqual(
       mine.map((value) => `${value} and ${stranger}`),
@@ -245,23 +218,12 @@ describe.runIf(isReady)('LiteLLM with Standin as a guardrail', () => {
     });
     model.pieceLength = 5;
     model.beforePiece = (sent) => (sent.length >= 30 ? held : undefined);
-    const response = await fetch(`${url}/v1/chat/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', authorization: `Bearer ${MASTER_KEY}` },
-      body: JSON.stringify({
-        model: 'gpt',
-        stream: true,
-        messages: [{ role: 'user', content: `To ${MAIL} and so on, at length` }],
-      }),
-    });
+    const messages = [{ role: 'user', content: `To ${MAIL} and so on, at length` }];
+    const response = await post('/v1/chat/completions', { model: 'gpt', stream: true, messages });
     let text = '';
     for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
       text += chunk;
-      const events = text
-        .split('\n')
-        .filter((line) => /^data: \{.*\}$/.test(line))
-        .map((line) => JSON.parse(line.slice(6)));
-      if (streamed(events)[0]?.includes(MAIL)) goOn();
+      if (streamed(eventsIn(text))[0]?.includes(MAIL)) goOn();
     }
     model.beforePiece = HANGS;
     expect(text).toContain('[DONE]');

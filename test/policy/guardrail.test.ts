@@ -148,17 +148,10 @@ const messages = (args: string, content: unknown = 'Hi') => ({
 test('arguments of tools go as tokens, where a JSON text stays one', async () => {
   const args = `{"to":"\\u0061nn.lee\\u0040example.com\\n","n": 4111111111111111, "x":[1.50,"${MAIL}"],"${'k'}":12345678901234567890}`;
   const { body } = await asked(['Hi'], messages(args));
-  const [
-    user,
-    {
-      tool_calls: [{ function: its }],
-    },
-  ] = body.structured_messages;
+  const [user, assistant] = body.structured_messages;
   expect(user).toEqual({ role: 'user', content: 'Hi', name: 'ann' });
-  expect(its.arguments).toMatch(
-    new RegExp(
-      `^{"to":"${TOKEN.source}\\\\n","n": "${TOKEN.source}", "x":\\[1.50,"${TOKEN.source}"\\],"k":12345678901234567890}$`,
-    ),
+  expect(assistant.tool_calls[0].function.arguments.replace(new RegExp(TOKEN, 'g'), '*')).toBe(
+    '{"to":"*\\n","n": "*", "x":[1.50,"*"],"k":12345678901234567890}',
   );
   const broken = await asked(['Hi'], messages(`{"to": "${MAIL}`));
   expect(JSON.stringify(broken.body)).not.toContain(MAIL);
@@ -200,49 +193,38 @@ test.each([
   expect([status, body]).toEqual([200, { action: 'BLOCKED', blocked_reason: expect.any(String) }]);
 });
 
-test.each([
-  ['no type', {}, 400],
-  ['another type', { input_type: 'other' }, 400],
-  ['texts of another type', { input_type: 'request', texts: [1] }, 400],
-  ['an unpaired surrogate', '{"input_type":"request","texts":["\\ud800"]}', 400],
-  ['a call id of another type', { input_type: 'request', texts: [], litellm_call_id: 5 }, 400],
-  [
-    'a call id that is too long',
-    { input_type: 'request', texts: [], litellm_call_id: 'x'.repeat(257) },
-    400,
-  ],
-  [
-    'too many values',
-    { input_type: 'request', texts: Array.from({ length: 201 }, (_, i) => `a${i}@example.com`) },
-    400,
-  ],
-  [
-    'deep messages',
-    `{"input_type":"request","structured_messages":${'['.repeat(99)}${']'.repeat(99)}}`,
-    400,
-  ],
-  ['no JSON', '{', 400],
-  ['a body that is too large', { input_type: 'request', texts: ['x'.repeat(1_100_000)] }, 413],
-])('%s is no 2xx', async (_, body, status) => {
+const request = (texts: unknown, more = {}) => ({ input_type: 'request', texts, ...more });
+const DEEP = JSON.parse(`${'['.repeat(99)}${']'.repeat(99)}`);
+test.each<[string, unknown, number?]>([
+  ['no type', {}],
+  ['another type', { input_type: 'other' }],
+  ['texts of another type', request([1])],
+  ['an unpaired surrogate', '{"input_type":"request","texts":["\\ud800"]}'],
+  ['a call id of another type', request([], { litellm_call_id: 5 })],
+  ['a call id that is too long', request([], { litellm_call_id: 'x'.repeat(257) })],
+  ['too many values', request(Array.from({ length: 201 }, (_, i) => `a${i}@example.com`))],
+  ['deep messages', request([], { structured_messages: DEEP })],
+  ['no JSON', '{'],
+  ['a body that is too large', request(['x'.repeat(1_100_000)]), 413],
+])('%s is no 2xx', async (_, body, status = 400) => {
   expect((await post(body)).status).toBe(status);
 });
 
 test('API key, rights and limits hold as for texts', async () => {
-  expect((await asked(['x'], {}, {})).status).toBe(401);
-  expect((await asked(['x'], {}, { 'x-api-key': 'stk_wrong' })).status).toBe(401);
-  const { app, other } = at.keys;
-  expect((await asked(['x'], {}, { authorization: `Bearer ${app}` })).status).toBe(200);
-  expect((await asked(['x'], {}, { ...as('app'), authorization: `Bearer ${app}` })).status).toBe(
-    200,
-  );
-  expect((await asked(['x'], {}, { ...as('app'), authorization: `Bearer ${other}` })).status).toBe(
-    401,
-  );
-  expect((await asked(['x'], {}, as('reader'))).status).toBe(403);
+  const bearer = (who: string) => ({ authorization: `Bearer ${at.keys[who]}` });
+  for (const [headers, status] of [
+    [{}, 401],
+    [{ 'x-api-key': 'stk_wrong' }, 401],
+    [bearer('app'), 200],
+    [{ ...as('app'), ...bearer('app') }, 200],
+    [{ ...as('app'), ...bearer('other') }, 401],
+    [as('reader'), 403],
+    [as('slow'), 200],
+    [as('slow'), 429],
+  ] as const)
+    expect((await asked(['x'], {}, headers)).status).toBe(status);
   expect((await answered(['x'], {}, as('writer'))).status).toBe(403);
   expect((await answered(['x'], {}, as('reader'))).status).toBe(200);
-  expect((await asked(['x'], {}, as('slow'))).status).toBe(200);
-  expect((await asked(['x'], {}, as('slow'))).status).toBe(429);
   // No other route takes this header.
   const { status } = await fetch(`${at.service.url}/api/v1/policy`, { headers: as('app') });
   expect(status).toBe(401);
