@@ -43,18 +43,19 @@ export abstract class TextValues extends RequestValues {
     return this.spans[index]!.kind;
   }
 
-  /** The texts with the tokens. */
-  protected replaced(tokens: readonly Replacement[]): string[] {
+  /** By text, the text with the tokens. */
+  protected replaced(tokens: readonly Replacement[]): ReadonlyMap<string, string> {
     let next = 0;
-    return this.#texts.map(({ text, spans }) => {
+    const replace = ({ text, spans }: SpannedText) => {
       let from = 0;
       const parts = spans.map((span) => {
         const before = text.slice(from, span.from);
         from = span.to;
         return before + tokens[next++];
       });
-      return parts.join('') + text.slice(from);
-    });
+      return [text, parts.join('') + text.slice(from)] as const;
+    };
+    return new Map(this.#texts.map(replace));
   }
 }
 
@@ -156,7 +157,7 @@ class OneTextValues extends TextValues {
       // The caller knows where its own spans were.
       return index === undefined ? { ...span, original } : span;
     });
-    const [text] = this.replaced(tokens);
+    const text = this.replaced(tokens).get(this.#text);
     const conversation = this.#seal?.(tokens as readonly string[]);
     return JSON.stringify({ text, spans, conversation });
   }

@@ -150,12 +150,10 @@ function tooMany(path: string): CallerError {
 class CallValues extends TextValues {
   /** Whether the arguments of calls would change. */
   isBlocked = false;
-  readonly #strings: readonly string[];
   readonly #guarded: Guarded;
 
   constructor(viewer: Viewer, strings: readonly SpannedText[], guarded: Guarded) {
     super(viewer, strings);
-    this.#strings = strings.map(({ text }) => text);
     this.#guarded = guarded;
   }
 
@@ -166,8 +164,7 @@ class CallValues extends TextValues {
   json(tokens: readonly Replacement[]): string {
     const { json, texts } = this.#guarded;
     const { tools, structured_messages: rows, tool_calls: calls } = json;
-    const replaced = this.replaced(tokens);
-    const safe = new Map(this.#strings.map((text, i) => [text, replaced[i]!]));
+    const safe = this.replaced(tokens);
     /** undefined: nothing changes, but what `texts` have. */
     const changed = (part: unknown, others?: ReadonlySet<string>): unknown => {
       let isChanged = false;
