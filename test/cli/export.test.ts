@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { decoderFor } from '../../src/commands/age-files.ts';
+import { readAudit } from '../support/audit.ts';
 import { type Commands, placeFor, withVault } from '../support/command.ts';
 import { readText } from '../support/docs.ts';
 import { pairsIn, partsIn } from '../support/pairs.ts';
@@ -116,8 +117,8 @@ test('F38: Ctrl-C completes the part, and the next run goes on', async () => {
   expect(code).toBe(130);
   expect(readdirSync(folder)).toEqual(['manifest.json', 'pairs-0001.ndjson']);
   const { length: pairs } = await pairsIn(folder);
-  const last = at.read('stopped.log').trim().split('\n').at(-1)!;
-  expect(JSON.parse(last)).toMatchObject({ outcome: 'interrupted', pairs });
+  const { lines } = readAudit(env.AUDIT_LOG);
+  expect(lines.at(-1)).toMatchObject({ outcome: 'interrupted', pairs });
   await at.result(`${command} --resume`);
   expect(await pairsIn(folder)).toHaveLength(PAIRS);
 });
@@ -126,9 +127,8 @@ test('C36: the audit log says who exported what, before anything is written; wit
   const folder = at.path('audited');
   const env = { AUDIT_LOG: at.path('audit.log') };
   expect((await at.run(`export -o ${folder} --plain --space some`, env)).code).toBe(0);
-  const lines = at.read('audit.log').trim().split('\n');
   const about = { event: 'export', space: 'some', is_encrypted: false, folder };
-  expect(lines.map((line) => JSON.parse(line))).toEqual([
+  expect(readAudit(at.path('audit.log')).lines).toEqual([
     expect.objectContaining({ ...about, outcome: 'started', user: userInfo().username }),
     expect.objectContaining({ ...about, outcome: 'success', pairs: 0, without_token: 0 }),
   ]);

@@ -1,8 +1,9 @@
 import { userInfo } from 'node:os';
 import { describe, expect, test, vi } from 'vitest';
 import { POLICY_LEASE_MS } from '../../src/timeouts.ts';
-import { type Commands, commandsOf, placeFor, withVault } from '../support/command.ts';
-import { pairsIn } from '../support/pairs.ts';
+import { readAudit } from '../support/audit.ts';
+import { commandsOf, placeFor, withVault } from '../support/command.ts';
+import { pairsFile, pairsIn } from '../support/pairs.ts';
 import { servedVault } from '../support/served.ts';
 import {
   call as callService,
@@ -33,11 +34,6 @@ const inHours = (hours: number) => new Date(Date.now() + hours * HOUR_MS).toISOS
 
 let files = 0;
 const nameOf = (ending: string) => `pairs-${++files}.${ending}`;
-const ndjson = (pairs: readonly object[]) =>
-  pairs.map((pair) => `${JSON.stringify(pair)}\n`).join('');
-/** Writes pairs into a file of their own. */
-const fileOf = (at: Commands, pairs: readonly object[]) =>
-  at.write(nameOf('ndjson'), ndjson(pairs));
 
 /** A vault with a service, and what tests ask them. */
 function imports(kind: Kind) {
@@ -58,7 +54,7 @@ function imports(kind: Kind) {
     expect(await call('detokenize', tokens, apiKey)).toEqual(values);
   };
   const importPairs = (pairs: readonly object[], options = '') =>
-    at.result(`import ${fileOf(at, pairs)}${options}`);
+    at.result(`import ${pairsFile(at.place, pairs)}${options}`);
   return { vault, at, call, expectPairs, importPairs };
 }
 
@@ -106,7 +102,7 @@ describe.each(usualKinds())('import, on %s', (kind) => {
   /** The reasons in the rejects file, by line. */
   async function rejected(pairs: readonly object[], options = '') {
     const rejects = nameOf('csv');
-    const command = `import ${fileOf(at, pairs)} --rejects ${rejects} --json${options}`;
+    const command = `import ${pairsFile(at.place, pairs)} --rejects ${rejects} --json${options}`;
     const { code, stdout } = await at.run(command);
     expect(code).toBe(3);
     return { counts: JSON.parse(stdout), lines: at.read(rejects).trim().split('\n').slice(1) };
@@ -226,8 +222,8 @@ describe.each(usualKinds())('import, on %s', (kind) => {
   });
 
   test('C36: the audit log says who imported how much, and without it nothing is written', async () => {
-    const good = fileOf(at, [{ token: 'audited', value: 'jo@example.com' }]);
-    const torn = fileOf(at, [{ token: 'fine', value: 'v' }, { token: '' }]);
+    const good = pairsFile(at.place, [{ token: 'audited', value: 'jo@example.com' }]);
+    const torn = pairsFile(at.place, [{ token: 'fine', value: 'v' }, { token: '' }]);
     const codes = [];
     for (const words of [`${good} --dry-run --space tenant`, good, torn])
       codes.push((await at.run(`import ${words}`, { AUDIT_LOG: at.path('audit.log') })).code);
@@ -237,12 +233,7 @@ describe.each(usualKinds())('import, on %s', (kind) => {
     const dry = { ...about, space: 'tenant', is_dry_run: true, input: good };
     const real = { ...about, is_dry_run: false, input: good };
     const log = at.read('audit.log');
-    expect(
-      log
-        .trim()
-        .split('\n')
-        .map((line) => JSON.parse(line)),
-    ).toMatchObject([
+    expect(readAudit(at.path('audit.log')).lines).toMatchObject([
       { ...dry, outcome: 'started' },
       { ...dry, outcome: 'success', ...counts },
       { ...real, outcome: 'started' },
@@ -253,7 +244,7 @@ describe.each(usualKinds())('import, on %s', (kind) => {
     expect(log).not.toContain('jo@example.com');
     expect((await at.run('audit verify audit.log')).code).toBe(0);
 
-    const blocked = fileOf(at, [{ token: 'blocked', value: 'v' }]);
+    const blocked = pairsFile(at.place, [{ token: 'blocked', value: 'v' }]);
     const nowhere = { AUDIT_LOG: '/proc/none/audit.log' };
     const words = 'so nothing was imported';
     expect(await at.failure(`import ${blocked}`, nowhere)).toContain(words);
@@ -313,11 +304,11 @@ describe.each(usualKinds())('times of imported pairs, on %s', (kind) => {
     };
     const soon = { token: 'soon_tok', value: 'of soon', expires_at: inHours(1) };
     for (const hours of [-2, 2]) {
-      const file = fileOf(at, [{ ...soon, token: `soon_${hours + 2}_tok` }]);
+      const file = pairsFile(at.place, [{ ...soon, token: `soon_${hours + 2}_tok` }]);
       expect(await runAt(hours, `import ${file}`)).toMatchObject({ code: 0 });
     }
     expect((await hoursLeft()).filter((left) => left !== null)).toEqual([1, 1]);
-    const late = fileOf(at, [{ ...soon, token: 'late_tok', expires_at: inHours(-1) }]);
+    const late = pairsFile(at.place, [{ ...soon, token: 'late_tok', expires_at: inHours(-1) }]);
     const stderr = expect.stringContaining('is no time in the future');
     for (const options of [' --dry-run', ''])
       expect(await runAt(-2, `import ${late}${options}`)).toMatchObject({ code: 1, stderr });
@@ -341,21 +332,23 @@ describe('import without a node', () => {
 
   test('F44: an expired pair is not known before, and comes back; a removed one is told apart', async () => {
     const pair = { token: 'gone_tok', value: 'of gone', use: 'detokenize' };
-    await at.result(`import ${fileOf(at, [{ ...pair, expires_at: inHours(1) }])}`);
+    await at.result(`import ${pairsFile(at.place, [{ ...pair, expires_at: inHours(1) }])}`);
     await sql(at.place, "update standin.records set expires_at = now() - interval '1 s'");
     const counts = { imported: 1, already_known: 0 };
     for (const options of [' --dry-run', ''])
-      expect(await at.result(`import ${fileOf(at, [pair])}${options}`)).toMatchObject(counts);
+      expect(await at.result(`import ${pairsFile(at.place, [pair])}${options}`)).toMatchObject(
+        counts,
+      );
     const kept = [{ expires_at: null }];
     expect(await sql(at.place, 'select expires_at from standin.records')).toEqual(kept);
     await at.json(`forget ${pair.token} --yes`);
-    const stderr = await at.failure(`import ${fileOf(at, [pair])}`);
+    const stderr = await at.failure(`import ${pairsFile(at.place, [pair])}`);
     expect(stderr).toContain('was forgotten or has expired');
     expect(stderr).toContain('nobody can tell whether it was this one');
   });
 
   test('tokens without the suffix are stored only when every node counts guesses at them', async () => {
-    const file = fileOf(at, [{ token: 'bare-1', value: 'of bare' }]);
+    const file = pairsFile(at.place, [{ token: 'bare-1', value: 'of bare' }]);
     const announced = "select value from standin.settings where name = 'bare_tokens'";
     const areTold = async () => (await sql(at.place, announced)).length > 0;
     await at.interrupted(`import ${file}`, areTold, 'SIGKILL');

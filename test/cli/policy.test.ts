@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { commandsOf, placeFor, withVault } from '../support/command.ts';
-import { leastPrivilegePlace, newPlace, type Place, usualKinds } from '../support/service.ts';
+import { applyPolicy } from '../support/policy.ts';
+import { leastPrivilegePlace, newPlace, usualKinds } from '../support/service.ts';
 import { COLOURS, hasTerminal, runOnTerminal } from '../support/terminal.ts';
-import { openTestPool, soon } from '../support/vault.ts';
 
 const POLICY = `version: 1
 kinds:
@@ -16,14 +16,6 @@ rights:
   support: { card: masked, "*": full }
   "*": { text: masked }
 `;
-
-/** Inserts a version without the command, which would check it. */
-async function insert(place: Place, version: number, document: string): Promise<void> {
-  const pool = openTestPool(place);
-  const text = 'insert into standin.policies (version, document) values ($1, $2)';
-  await pool.query(text, [version, document], soon());
-  await pool.end();
-}
 
 describe('policy check', () => {
   const at = placeFor('block');
@@ -253,7 +245,7 @@ Version 1 of the policy is in force on all nodes within 5 s.
   });
 
   test('of a newer release cannot be compared, and can be replaced', async () => {
-    await insert(at.place, 100, 'version: 2');
+    await applyPolicy(at, 100, 'version: 2');
     expect(await show()).toBe('version: 2');
     const doctor = async () => (await at.run('doctor')).stdout;
     expect(await doctor()).toMatch(/^PROBLEM {2}policy: Version \d+ of the policy cannot/m);
@@ -292,7 +284,7 @@ describe('control characters in a policy', () => {
   });
 
   test.runIf(hasTerminal)('that somebody wrote into the database reach no terminal', async () => {
-    await insert(at.place, 9, `version: 1 # ${evil}`);
+    await applyPolicy(at, 9, `version: 1 # ${evil}`);
     expect(runOnTerminal(['policy', 'show'], at.place).replaceAll(COLOURS, '')).not.toMatch(raw);
     expect(await at.text('policy show')).toBe(`version: 1 # ${evil}`);
   });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { placeFor, withVault } from '../support/command.ts';
-import { pairsIn } from '../support/pairs.ts';
+import { pairsFile, pairsIn } from '../support/pairs.ts';
 import {
   call,
   createClient,
@@ -36,10 +36,11 @@ describe.each(usualKinds())('an export, on %s', (kind) => {
       { token: 'old-3', value: 'dora', expires_at: expiresAt },
       { token: 'old-4', value: 'emma', kind: 'card', space: 'tenant' },
     ];
-    at.write('foreign.ndjson', foreign.map((pair) => `${JSON.stringify(pair)}\n`).join(''));
     at.write('policy.yaml', 'version: 1\nkinds: { card: { shape: text } }\n');
     await at.result('policy apply policy.yaml --yes');
-    expect(await at.result('import foreign.ndjson')).toMatchObject({ imported: 4 });
+    expect(await at.result(`import ${pairsFile(at.place, foreign)}`)).toMatchObject({
+      imported: 4,
+    });
     const made = await at.result('export -o pairs --plain');
     expect(made).toEqual({ is_complete: true, files: 1, pairs: 4, without_token: 0, bad: 0 });
     const pairs = (await pairsIn(at.path('pairs'))).toSorted((a, b) =>

@@ -13,6 +13,7 @@ import type { Token, TokenFingerprint, Value, ValueFingerprint } from '../../src
 import { LeasedKeyring } from '../../src/vault/leased-keyring.ts';
 import { ownVault } from '../support/own.ts';
 import { pairsFile, pairsIn } from '../support/pairs.ts';
+import { applyPolicy } from '../support/policy.ts';
 import { Random } from '../support/random.ts';
 import { openedVault, plainKeys, soon, sql } from '../support/vault.ts';
 
@@ -96,8 +97,7 @@ test('C34: an export has the right token of every record, under whatever policy 
     if (version > 0) {
       const document = anyPolicy(random);
       rules = new PolicyRules(policyOf({ version, document } as never));
-      const insert = 'insert into standin.policies (version, document) values ($1, $2)';
-      await sql(place, insert, [version, document]);
+      await applyPolicy({ place }, version, document);
     }
     for (let i = 0; i < VALUES_A_VERSION; i++) {
       const kind = rules.kind(random.pick(rules.kinds).settings.name);

@@ -1,6 +1,5 @@
 import { beforeAll, inject } from 'vitest';
 import { bearer, type OpsService, servedOps } from './ops.ts';
-import { query } from './postgres.ts';
 import { expectNoSecretIn, noteSecrets } from './secrecy.ts';
 import {
   createClient,
@@ -111,7 +110,11 @@ export async function inForce(
 }
 
 /** Adds a version without the command, which would check it. */
-export async function applyPolicy({ place }: Service, version: number, document: string) {
+export async function applyPolicy(
+  { place }: Pick<Service, 'place'>,
+  version: number,
+  document: string,
+): Promise<void> {
   const insert = 'insert into standin.policies (version, document) values ($1, $2)';
-  await query(place.env.DATABASE_URL!, insert, [version, document]);
+  await sql(place, insert, [version, document]);
 }
