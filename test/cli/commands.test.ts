@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { commandsOf } from '../support/command.ts';
+import { readMigrations } from '../../src/store/schema.ts';
+import { commandsOf, placeFor } from '../support/command.ts';
 import { served } from '../support/served.ts';
 import { call, newPlace, runCli, startService, usualKinds } from '../support/service.ts';
 import { sql } from '../support/vault.ts';
@@ -295,5 +296,17 @@ describe.each(usualKinds())('admin commands on the %s database', (kind) => {
     const env = { CLIENT_PREFIX: 'acme' };
     const { stdout } = await run('client create --name prefixed --json', env);
     expect(JSON.parse(stdout).client_id).toMatch(/^acme_[0-9a-f]{24}$/);
+  });
+});
+
+describe.each(usualKinds())('with the service stopped, on the %s database', (kind) => {
+  const at = placeFor('block', () => newPlace(kind));
+
+  test('migrate makes the vault and lists what it applied, and admin commands work on it', async () => {
+    const applied = readMigrations().map(({ name }) => name);
+    expect(await at.json('migrate')).toMatchObject({ applied });
+    expect(await at.json('migrate')).toMatchObject({ applied: [] });
+    const { client_id: id } = await at.json('client create --name billing');
+    expect(await at.json('api-key list')).toMatchObject([{ client_id: id }]);
   });
 });
