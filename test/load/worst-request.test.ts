@@ -135,6 +135,16 @@ const FOUND: readonly (readonly [what: string, target: string, body: Body])[] = 
     `ruled full guardrail ${type}`,
     mapped('texts', listed(60_000, '', 'more', '')),
   ]),
+  ...(
+    [
+      ['strings', listed(180_000, '')],
+      ['numbers', { list: ['a@b.de', listed(495_000, { from: 1, step: 0 })] }],
+    ] as const
+  ).map(([what, body]): [string, string, Body] => [
+    `${what} in a tool of a guardrail`,
+    'ruled full guardrail request',
+    mapped('tools', body),
+  ]),
   [
     'unknown kinds in a policy',
     'POST /policy/check',

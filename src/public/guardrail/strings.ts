@@ -21,7 +21,7 @@ const TEXT_PARTS = new Set(
 interface Walk {
   /** For messages. */
   readonly path: string;
-  /** @param name of the string; of one in a JSON text, the name of that text */
+  /** @param name of the string, '' in a list; of one in a JSON text, the name of that text */
   readonly replace: (text: string, name: string) => string;
   /** Called for each image or file of a message, which stays. */
   readonly onFile?: () => void;
@@ -35,16 +35,19 @@ interface Walk {
 export function replaceStrings(json: unknown, walk: Walk, within = '', depth = 0): unknown {
   if (depth > MAX_DEPTH) throw invalid(`${walk.path}: is nested deeper than ${MAX_DEPTH} levels`);
   if (typeof json !== 'object' || json === null || within === 'required') return json;
-  const isList = Array.isArray(json);
-  const made = Object.entries(json).map(([name, one]) => {
-    if (typeof one === 'string')
-      return [name, !isList && isVerbatim(name, one) ? one : replaceString(one, name, walk)];
-    if (!isList || within !== 'content' || !isFile(one))
-      return [name, replaceStrings(one, walk, isList ? within : name, depth + 1)];
-    walk.onFile?.();
-    return [name, one];
+  // Entry by entry: a list can have 500,000, and the walk ends at the bound of strings.
+  if (Array.isArray(json))
+    return json.map((one) => {
+      if (typeof one === 'string') return replaceString(one, '', walk);
+      if (within !== 'content' || !isFile(one)) return replaceStrings(one, walk, within, depth + 1);
+      walk.onFile?.();
+      return one;
+    });
+  const entries = Object.entries(json).map(([name, one]) => {
+    if (typeof one !== 'string') return [name, replaceStrings(one, walk, name, depth + 1)];
+    return [name, isVerbatim(name, one) ? one : replaceString(one, name, walk)];
   });
-  return isList ? made.map(([, one]) => one) : Object.fromEntries(made);
+  return Object.fromEntries(entries);
 }
 
 function replaceString(text: string, name: string, { replace }: Walk): string {
