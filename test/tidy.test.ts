@@ -173,14 +173,14 @@ const MOST_LINES: Readonly<Record<string, number>> = {
   'src/openapi': 910,
   'src/ops': 2170,
   'src/policy': 1430,
-  'src/process': 920,
+  'src/process': 935,
   'src/public': 3220,
   'src/records': 1290,
   'src/shape': 930,
   'src/store': 2060,
   'src/tokens': 1380,
   'src/vault': 710,
-  tests: 42230,
+  tests: 42260,
 };
 
 // Without a repository, nobody adds a line.

@@ -13,7 +13,6 @@ import { Sampler } from '../ops/console/sampler.ts';
 import { createOpsServer } from '../ops/server.ts';
 import type { OpsApp } from '../ops/web.ts';
 import { readOffThread } from '../policy/policy-work.ts';
-import { requestListener } from '../public/server.ts';
 import { renewCertificate } from '../public/transport/connections.ts';
 import { listen } from '../public/transport/listen.ts';
 import { EveryKind } from '../tokens/every-kind.ts';
@@ -60,7 +59,7 @@ export async function openOpsListener(options: OpsListenerOptions) {
   const admin = openAdminApi(options);
   const parts = {
     ...{ signIn, state, events, recent: context.recent, bodyLimit: config.BODY_LIMIT },
-    serve: requestListener(context),
+    serve: listener.serve,
     asksClients: () => certificate?.pem.clientCa !== undefined,
   };
   const server = createOpsServer({

@@ -1,4 +1,5 @@
-import type { Server as HttpServer } from 'node:http';
+import { once } from 'node:events';
+import type { Server as HttpServer, RequestListener, ServerResponse } from 'node:http';
 import { Server } from 'node:net';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -21,7 +22,7 @@ import { PolicyFollower, PolicyNotDurable } from '../policy/policy-follower.ts';
 import { readOffThread } from '../policy/policy-work.ts';
 import type { ServerContext } from '../public/exchange.ts';
 import { CALL_LIFETIME_S, Guardrail, MemoryCalls } from '../public/guardrail/calls.ts';
-import { createHttpServer } from '../public/server.ts';
+import { createHttpServer, requestListener } from '../public/server.ts';
 import { Descriptors, renewCertificate } from '../public/transport/connections.ts';
 import { listen, untilAccepted } from '../public/transport/listen.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
@@ -66,7 +67,9 @@ export async function openPublicListener(options: ListenerOptions) {
   const parts = await openParts(options);
   const context = await createContext(options, parts);
   const { uses, guards, policies } = parts;
-  const server = createHttpServer(context);
+  const answer = requestListener(context);
+  const server = createHttpServer(context, answer);
+  const guests = new Set<ServerResponse>();
   const { HOST: host, PORT: port, REUSE_PORT: isShared } = config;
   const scheme = certificate === undefined ? 'http' : 'https';
   const url = await listen(server, { host, port, reusePort: isShared }, 'PORT', scheme);
@@ -80,6 +83,12 @@ export async function openPublicListener(options: ListenerOptions) {
   });
   return {
     ...{ url, context, policies },
+    /** Answers a request of another listener as one of this listener. `drain` waits for it. */
+    serve: ((request, response) => {
+      guests.add(response);
+      response.once('close', () => guests.delete(response));
+      answer(request, response);
+    }) satisfies RequestListener,
     /** Renews the certificate for new connections. */
     renew: (tls: TlsPem) => renewCertificate(server, tls),
     /**
@@ -93,7 +102,7 @@ export async function openPublicListener(options: ListenerOptions) {
         await sleep(delayMs);
       }
       if (isShared) await leavePort(server, context.state);
-      const hasCut = await close(server, context, parts);
+      const hasCut = await close(server, guests, context, parts);
       return hasCut ? undefined : context.budget.heldByRequests;
     },
   };
@@ -113,9 +122,13 @@ async function leavePort(server: HttpServer, state: ServerContext['state']): Pro
   await Promise.race([gone, sleep(LEAVE_TIMEOUT_MS)]);
 }
 
-/** @returns whether connections were cut */
+/**
+ * @param guests responses on connections of other listeners
+ * @returns whether connections were cut
+ */
 async function close(
   server: HttpServer,
+  guests: ReadonlySet<ServerResponse>,
   context: ServerContext,
   { uses, guards, buckets, policies }: Parts,
 ): Promise<boolean> {
@@ -124,10 +137,12 @@ async function close(
   const cut = setTimeout(() => {
     hasCut = true;
     server.closeAllConnections();
+    for (const response of guests) response.destroy();
   }, FINISH_TIMEOUT_MS);
   // Requests in flight were counted when they were accepted.
   const usesWritten = uses.stop();
   await new Promise((resolve) => server.close(resolve));
+  await Promise.all(Array.from(guests, (response) => once(response, 'close')));
   clearTimeout(cut);
   context.authenticator.stop();
   guards.stop();

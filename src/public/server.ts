@@ -33,9 +33,9 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
 };
 
 /** Creates the server of the public listener; it does not listen yet. */
-export function createHttpServer(context: ServerContext): Server {
+export function createHttpServer(context: ServerContext, answer: RequestListener): Server {
   // Every request passes the bounds of its connection and of the node before anything else.
-  const route = inTurn(requestListener(context), context.budget);
+  const route = inTurn(answer, context.budget);
   const listener: RequestListener = (request, response) => {
     request.url = originForm(request.url!);
     route(request, response);
@@ -51,7 +51,7 @@ export function createHttpServer(context: ServerContext): Server {
   return server;
 }
 
-/** Without the bounds of a connection, which its own listener has. */
+/** Answers requests without the bounds of a connection, which each listener has. */
 export function requestListener(context: ServerContext): RequestListener {
   return shedding(context, async (request, response) => {
     const exchange = new Exchange(context, request, response);

@@ -1,5 +1,8 @@
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
+import { type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
 import { MISREADS_NAMES } from '../../src/access/misread-names.ts';
 import { SignIn } from '../../src/ops/access.ts';
@@ -314,6 +317,25 @@ test('the playground takes what BODY_LIMIT allows, byte for byte, and refuses mo
     expect(refusalIn(await play('tokenize', body(length)))).toEqual([413, 'payload_too_large']);
   const odd = await play('tokenize', Buffer.from('{"data":{"a":"\xff"}}', 'latin1'));
   expect([odd.status, odd.headers['x-request-id']]).toEqual([400, expect.any(String)]);
+});
+
+test('a request of the playground under way when the service stops is answered', async () => {
+  const service = await started(() => ({}));
+  // The service knows the API key, so it admits the next request at once.
+  expect((await play('tokenize', '{"data":{}}', {}, service)).status).toBe(200);
+  const headers = { ...JSON_TYPE, 'standin-api-key': service.api_key, expect: '100-continue' };
+  const sent = request(`${service.opsUrl}/console/playground/tokenize`, {
+    ...{ method: 'POST', agent: false },
+    headers: { ...headers, 'content-length': 20 },
+  });
+  sent.flushHeaders();
+  await once(sent, 'continue');
+  service.kill('SIGINT');
+  await until(() => service.output().includes('"msg":"draining"'), 'the end to begin');
+  sent.end('{"data":{"a":"Lee"}}');
+  const [response] = (await once(sent, 'response')) as [IncomingMessage];
+  expect([response.statusCode, await text(response)]).toEqual([200, expect.any(String)]);
+  expect(await service.exit).toBe(0);
 });
 
 describe('sessions', () => {
