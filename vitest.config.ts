@@ -5,16 +5,18 @@ const FAULT = 'test/fault/**/*.test.ts';
 /** Waits long or takes much processor time, and seldom breaks alone: `npm run test:long`, at every landing. */
 const LONG = [
   'test/browser/*.test.ts',
-  'test/cli/{bulk-resume,completion}.test.ts',
+  'test/cli/{bulk-resume,completion,guides}.test.ts',
   'test/clients/*.test.ts',
   'test/deploy/{alerts,image,two-machines}.test.ts',
   'test/examples/*.test.ts',
   'test/generators/*.test.ts',
-  'test/http/{client-troubles,model-proxy,openapi-examples,timeouts,tls,volume}.test.ts',
-  'test/kek/pkcs11.test.ts',
+  'test/http/{api-key-uses,client-troubles,examples-typescript,model-proxy,openapi-examples}.test.ts',
+  'test/http/{timeouts,tls,volume}.test.ts',
+  'test/kek/{credentials,pkcs11,sources}.test.ts',
   'test/load/*.test.ts',
   'test/package/installed.test.ts',
-  'test/postgres/{backup,citus,count,migrate-data,pgbouncer}.test.ts',
+  'test/postgres/{backup,citus,count,deadline,migrate-data,overload,pgbouncer}.test.ts',
+  'test/redis/service.test.ts',
   'test/unit/nonces.test.ts',
 ];
 /** Spin needs a processor for minutes: `npm run test:model`. */

@@ -38,7 +38,9 @@ async function verify(
   files: readonly string[],
   options: VerifyOptions,
 ): Promise<void> {
-  const inputs = await Promise.all(files.map((file) => Input.open(file)));
+  const inputs: Input[] = [];
+  // One after the other: there may be more files than a process may have open.
+  for (const file of files) inputs.push(await Input.open(file));
   // Not known with a pipe or a packed file among them.
   const sizeOf = ({ name, identity }: Input) =>
     (name.endsWith('.gz') ? undefined : identity?.bytes) ?? Number.NaN;
