@@ -158,7 +158,7 @@ const MOST_LINES: Readonly<Record<string, number>> = {
   'packages/console': 3340,
   'packages/model-proxy': 790,
   'packages/paths': 330,
-  root: 50,
+  root: 52,
   src: 1000,
   'src/access': 790,
   'src/audit': 770,
