@@ -174,6 +174,12 @@ test('definitions of tools go as tokens, but their names', async () => {
   const { function: its } = body.tools[0];
   expect(JSON.stringify(its).match(new RegExp(TOKEN, 'g'))).toHaveLength(3);
   expect([its.name, its.parameters.required]).toEqual(['find', ['name']]);
+  const examples = [
+    { id: MAIL, data: MAIL, status: `of ${MAIL}`, n: 4111111111111111, type: 'a/b=' },
+  ];
+  const other = (await asked([], { tools: [{ examples }] })).body.tools[0].examples[0];
+  expect(JSON.stringify(other).match(new RegExp(TOKEN, 'g'))).toHaveLength(4);
+  expect(other.type).toBe('a/b=');
   expect((await asked(['a'], { tools: [] })).body.tools).toBe(undefined);
 });
 

@@ -9,6 +9,10 @@ const VERBATIM = new Set(
     ' ',
   ),
 );
+/** Of those names, Base64 and ids. Mail addresses and sentences do not have this form. */
+const ID = /^[\w.:/+=-]*$/;
+/** A number of fewer than seven digits, or a fraction, is none of a telephone, card or account. */
+const LEAST_NUMBER = 1_000_000;
 const IDENTIFIER = /^[\w.-]{1,64}$/;
 /** Parts of messages that are text. All others are images and files. */
 const TEXT_PARTS = new Set(
@@ -28,26 +32,37 @@ interface Walk {
 }
 
 /**
- * A copy of an object or list in which `replace` made all strings that a person can have written.
- * @param within the name of the object or list
+ * A copy of a JSON value in which `replace` made all strings and long numbers that a person can
+ * have written. A number that it changes becomes a string.
+ * @param within the name of the value, or of the list that it is in
  * @throws CallerError invalid_type when it is nested too deep
  */
 export function replaceStrings(json: unknown, walk: Walk, within = '', depth = 0): unknown {
-  if (depth > MAX_DEPTH) throw invalid(`${walk.path}: is nested deeper than ${MAX_DEPTH} levels`);
+  if (typeof json === 'string')
+    return isVerbatim(within, json) ? json : replaceString(json, within, walk);
+  if (typeof json === 'number') return replaceNumber(json, within, walk);
   if (typeof json !== 'object' || json === null || within === 'required') return json;
+  if (depth > MAX_DEPTH) throw invalid(`${walk.path}: is nested deeper than ${MAX_DEPTH} levels`);
   // Entry by entry: a list can have 500,000, and the walk ends at the bound of strings.
   if (Array.isArray(json))
     return json.map((one) => {
-      if (typeof one === 'string') return replaceString(one, '', walk);
-      if (within !== 'content' || !isFile(one)) return replaceStrings(one, walk, within, depth + 1);
+      if (within !== 'content' || !isFile(one))
+        return replaceStrings(one, walk, typeof one === 'object' ? within : '', depth + 1);
       walk.onFile?.();
       return one;
     });
-  const entries = Object.entries(json).map(([name, one]) => {
-    if (typeof one !== 'string') return [name, replaceStrings(one, walk, name, depth + 1)];
-    return [name, isVerbatim(name, one) ? one : replaceString(one, name, walk)];
-  });
+  const entries = Object.entries(json).map(([name, one]) => [
+    name,
+    replaceStrings(one, walk, name, depth + 1),
+  ]);
   return Object.fromEntries(entries);
+}
+
+function replaceNumber(number: number, name: string, { replace }: Walk): unknown {
+  if (!Number.isInteger(number) || Math.abs(number) < LEAST_NUMBER) return number;
+  const text = String(number);
+  const replaced = replace(text, name);
+  return replaced === text ? number : replaced;
 }
 
 function replaceString(text: string, name: string, { replace }: Walk): string {
@@ -56,7 +71,7 @@ function replaceString(text: string, name: string, { replace }: Walk): string {
 }
 
 function isVerbatim(name: string, text: string): boolean {
-  return VERBATIM.has(name) || (name === 'name' && IDENTIFIER.test(text));
+  return VERBATIM.has(name) ? ID.test(text) : name === 'name' && IDENTIFIER.test(text);
 }
 
 function isFile(part: unknown): boolean {
