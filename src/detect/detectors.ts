@@ -64,8 +64,8 @@ const ESCAPE = String.raw`(?<=\\(?:[bfnrt]|u[\da-fA-F]{4}))`;
 /** No word goes on here. */
 const BEGINS = String.raw`(?:(?<![\p{L}\p{N}])|${ESCAPE})`;
 
-/** Between the digits of a number, one at a time. */
-const SEPARATORS = ' \u00a0\u202f-';
+/** Between the digits of a number, one at a time. Word processors have their own hyphens. */
+const SEPARATORS = ' \u00a0\u2009\u202f\u2010\u2011\u2012\u2013-';
 const ALPHANUMERIC = /[\p{L}\p{N}]/u;
 
 /** A number of letters and digits that its check digits prove. */
@@ -129,7 +129,7 @@ function passesMod97(iban: string): boolean {
  * Six to 17 digits in groups, with at most two separators between groups. `x` begins an extension.
  */
 const PHONE = new RegExp(
-  String.raw`(?:(?<![\p{L}\p{N}+])|${ESCAPE})(?:\+|\(\+?)?\d(?:[ \u00a0\u202f()./-]{0,2}\d){5,16}(?!(?!x\d)[\p{L}\p{N}])`,
+  String.raw`(?:(?<![\p{L}\p{N}+])|${ESCAPE})(?:\+|\(\+?)?\d(?:[()./${SEPARATORS}]{0,2}\d){5,16}(?!(?!x\d)[\p{L}\p{N}])`,
   'gu',
 );
 /** Perhaps with the hour. */
@@ -137,7 +137,7 @@ const DATE = /^(?:\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}[./-]\d{1,2}[./-]\d{1,2})
 /** The last group of digits, with what is before it. */
 const LAST_GROUP = /\D{1,3}\d{1,17}$/;
 /** Up to a space: behind a hyphen, another number goes on, such as an ISBN. */
-const FIRST_GROUP = /^[^ \u00a0\u202f]+[ \u00a0\u202f]+/;
+const FIRST_GROUP = /^[^ \u00a0\u2009\u202f]+[ \u00a0\u2009\u202f]+/;
 
 function phoneDetector(country: string | null): Detector {
   const isPhone = phoneFinder(country);

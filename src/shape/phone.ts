@@ -12,6 +12,9 @@ function library(): Library {
   return createRequire(import.meta.url)('libphonenumber-js/min');
 }
 
+/** Between the groups of a number, in print. The library knows the other blanks. */
+const THIN_BLANKS = /[\u2009\u202f]/g;
+
 /** Whether this is a country of ISO 3166-1 alpha-2, in capitals, that has telephone numbers. */
 export function isPhoneCountry(country: string): boolean {
   return library().isSupportedCountry(country);
@@ -29,7 +32,7 @@ export function e164Normalizer(country: string | null): (text: string) => string
   };
   const example = country === null ? 'with + and country code' : `of ${country}, or with +`;
   return (text) => {
-    const number = parsePhoneNumberFromString(text, options);
+    const number = parsePhoneNumberFromString(text.replace(THIN_BLANKS, ' '), options);
     if (number?.ext !== undefined) return { reason: 'has an extension, which E.164 cannot have' };
     const uniform = number?.isPossible() ? number.number : undefined;
     // Of some numbers that nobody has, the library takes a prefix away each time it reads them.

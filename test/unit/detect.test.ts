@@ -30,6 +30,8 @@ const LABELLED: readonly (readonly [kind: string, text: string, country?: string
   ['email', '<⟦Ann.Lee+x@mail.example.co.uk⟧>, mailto:⟦jörg@müller.de⟧. "⟦o\'neil_1@x-y.io⟧"!'],
   ['email', "Write to '⟦a@b.de⟧'; not a@b, @b.de, a@.de or a@@b."],
   ['card', 'Card ⟦4111 1111 1111 1111⟧ 12/27, ⟦5500-0000-0000-0004⟧, ⟦378282246310005⟧.'],
+  ['card', '⟦4111\u20111111\u20111111\u20111111⟧; ⟦5500\u20090000\u20130000\u20100004⟧'],
+  ['phone', 'Tel. ⟦+49\u2011170\u20111234567⟧ or ⟦030\u20091234567⟧'],
   ['card', 'No card: 4111 1111 1111 1112, 41111111111111111111, x4111111111111111.'],
   ['iban', '⟦DE89 3704 0044 0532 0130 00⟧ and ⟦gb82west12345698765432⟧, ⟦NO93 8601 1117 947⟧'],
   ['iban', 'de12 ⟦MT84 MALT 0110 0001 2345 MTLC AST0 01S⟧; ⟦DE89 370 400 44 0532013000⟧'],

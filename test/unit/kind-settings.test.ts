@@ -100,6 +100,7 @@ describe('normalize', () => {
     ['call 0711 123456', 'DE', 'is not a telephone number of DE, or with +'],
     ['0711 123456 ext. 5', 'DE', 'has an extension, which E.164 cannot have'],
     ['', 'DE', 'is not a telephone number of DE, or with +'],
+    ['0\u2009170\u202f12345\u201167', 'DE', '+491701234567'],
   ])('e164 of %j in %s is %s', (text, country, expected) => {
     expect(normalized({ normalize: ['trim', 'e164'], country }, text, 'digits')).toBe(expected);
   });
