@@ -65,7 +65,7 @@ function isReal({ year, month, day }: DateOrder, date: readonly number[]): boole
   const m = date[month]!;
   const d = date[day]!;
   if (m < 1 || m > 12 || d < 1) return false;
-  const isLeap = y % 4 === 0 && (y < 100 || y % 100 !== 0 || y % 400 === 0);
+  const isLeap = y % 4 === 0 && (y % 100 !== 0 || y % 400 === 0);
   return d <= DAYS[m - 1]! + (m === 2 && isLeap ? 1 : 0);
 }
 

@@ -225,12 +225,15 @@ test('a reader that goes away, or a full device, ends it with a word', async () 
   const gone = await ended;
   const words = 'standard output cannot be written (the reader is gone, EPIPE)';
   expect(gone).toMatchObject({ code: 1, stderr: expect.stringContaining(words) });
-  const full = spawn('sh', ['-c', `"${process.execPath}" "${CLI}" ${command} > /dev/full`], {
-    cwd: runs.place.folder,
-    env: { ...process.env, STANDIN_URL: runs.service.url, STANDIN_API_KEY: runs.service.api_key },
-  });
-  const stderr = expect.stringContaining('the disk is full');
-  expect(await endOf(full)).toMatchObject({ code: 1, stderr });
+  runs.write('none.json', '[]');
+  for (const args of [command, 'tokenize none.json --fields email -o -']) {
+    const full = spawn('sh', ['-c', `"${process.execPath}" "${CLI}" ${args} > /dev/full`], {
+      cwd: runs.place.folder,
+      env: { ...process.env, STANDIN_URL: runs.service.url, STANDIN_API_KEY: runs.service.api_key },
+    });
+    const stderr = expect.stringMatching(/^standin: .*the disk is full.*\n$/m);
+    expect(await endOf(full)).toMatchObject({ code: 1, stderr });
+  }
 });
 
 test('gzip data that is cut off is a failure, after the rows before it', async () => {

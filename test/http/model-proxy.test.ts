@@ -216,6 +216,7 @@ describe('what the provider receives', () => {
     ['a conversation', 'responses', { conversation: 'conv_1' }, 'send the whole conversation'],
     ['a prompt', 'responses', { prompt: { id: 'pmpt_1' } }, 'prompt'],
     ['a file', 'responses', { input: file }, 'file_id'],
+    ['a response for later', 'responses', { background: true }, 'use stream instead'],
   ])('nothing of %s, with what to do instead', async (_name, route, more, message) => {
     const before = provider.asked.length;
     await expect(ASK[route]!('hi', url, more)).rejects.toThrow(message);
@@ -343,12 +344,14 @@ describe('when Standin fails', () => {
     expect(`${error.message} ${JSON.stringify(error)}`).not.toContain(mail);
   }
 
-  test.each(ROUTES)('%s: 401, 403, 500', async (route) => {
+  test.each(ROUTES)('%s: 401, 403, 413, 500', async (route) => {
     await refused(route, 401, 'API key is unknown', UNKNOWN_KEY);
     const { api_key } = await createClient(vault.service.place, '--can', 'detokenize');
     await refused(route, 403, 'may not tokenize', api_key);
     front.failing = ['/text/tokenize', 500];
     await refused(route, 503, '500 internal_error');
+    front.failing = ['/text/tokenize', 413];
+    await refused(route, 400, '413 internal_error');
   });
 
   test('429, stopped, slow', async () => {

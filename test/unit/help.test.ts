@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 
 import { buildProgram } from '../../src/commands/program.ts';
 import { SETTINGS } from '../../src/config/settings.ts';
+import { readText, table } from '../support/docs.ts';
 
 function below(made: Command): Command[] {
   return [made, ...made.commands.flatMap(below)];
@@ -85,6 +86,18 @@ test('a command that is called is the same without the others', async () => {
     expect(alone.commands.map((one) => one.name())).toEqual([made.name(), 'completion']);
     expect(helpOf(alone.commands[0]!)).toBe(helpOf(made));
   }
+});
+
+test('the documents have the defaults of the options', () => {
+  const defaultOf = (name: string, option: string) =>
+    leaves.find((made) => made.name() === name)!.options.find(({ long }) => long === option)!
+      .defaultValue;
+  const rows = table('docs/operating/model-proxy.md', ['Option', 'Default', 'Of what']);
+  expect(rows.map(([, value]) => Number.parseInt(value!, 10))).toEqual(
+    rows.map(([option]) => defaultOf('model-proxy', option!)),
+  );
+  const timeout = `\`--timeout\` (${defaultOf('tokenize', '--timeout')} s)`;
+  expect(readText('docs/guides/bulk-files.md')).toContain(timeout);
 });
 
 test('an example that is wrong is found', async () => {

@@ -90,6 +90,8 @@ describe.each([
         checkMedia(at, response.content['application/json']);
       }
     }
+    for (const [name, { example }] of Object.entries(document.components.headers ?? {}))
+      expectFit(['components', 'headers', name, 'schema'], [example]);
     expect(examples).toBeGreaterThan(isAdmin ? 30 : 50);
   });
 });

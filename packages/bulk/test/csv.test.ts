@@ -178,12 +178,14 @@ test.each<[string, string | Buffer, string, Partial<FormatOptions>?]>([
   ['UTF-16 without a mark', Buffer.from('a,b\n', 'utf16le'), 'UTF-16'],
   ['no such number', '1,2\n', 'its first row has 2', { ...NUMBERED, fields: '3' }],
   ['a name for a number', '1,2\n', 'numbers of columns', { ...NUMBERED, fields: 'a' }],
-  ['an open quote', 'a\n"q\n"\n1,"never\n2,3\n', 'The quote that opens on line 4 never closes'],
+  ['an open quote', 'a\n"q\n"\n"1\n","never\n', 'The quote that opens on line 5 never closes'],
 ])('the run ends in words: %s', async (_, input, message, options = {}) => {
   await expect(edited(input, { fields: 'a', ...options })).rejects.toThrow(message);
 });
 
-test('a row beyond the bound is refused, not gathered', async () => {
+test('a row beyond the bound is refused, not gathered, and one at the bound is read', async () => {
+  const longest = `a\n${'x,'.padEnd(16 * 1024 * 1024, 'y')}`;
+  expect((await csv(longest)).problems).toEqual(['2: has 2 cells instead of 1']);
   const input = Buffer.concat([Buffer.from('a,b\n"'), Buffer.alloc(17 * 1024 * 1024, 'x\n')]);
   await expect(edited(input, { fields: 'a' }, undefined, 1 << 18)).rejects.toThrow(
     'The row that begins on line 2 is longer than 16777216 bytes',
@@ -191,11 +193,12 @@ test('a row beyond the bound is refused, not gathered', async () => {
 });
 
 test('names with commas, quotes and spaces', async () => {
-  const { cells } = await csv('"a, b"," c","d ""e"""\n1,2,3\n', '"a, b"," c","d ""e"""');
+  const { cells } = await csv('"a, b"," c","d ""e""",f"\n1,2,3,4\n', '"a, b"," c","d ""e""",f"');
   expect(cells.map(({ field, value }) => [field, value])).toEqual([
     ['a, b', '1'],
     [' c', '2'],
     ['d "e"', '3'],
+    ['f"', '4'],
   ]);
 });
 
