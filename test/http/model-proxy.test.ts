@@ -93,6 +93,17 @@ const ASK: Record<string, (text: string, to?: string, more?: object, key?: strin
 };
 const ROUTES = Object.keys(ASK);
 
+/** A chat completion as no package of the provider sends it. */
+const post = (body: unknown, headers = {}, to = `${url}/v1/chat/completions`) =>
+  fetch(to, {
+    method: 'POST',
+    headers: {
+      ...{ authorization: `Bearer ${vault.keys.app}`, 'content-type': 'application/json' },
+      ...headers,
+    },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  });
+
 const answered = async (answer: Promise<unknown>) =>
   JSON.parse(JSON.stringify(await answer, (name, value) => (name === '_request_id' ? 0 : value)));
 
@@ -232,6 +243,45 @@ describe('what the provider receives', () => {
   });
 });
 
+describe('a request that the proxy refuses reaches nobody', () => {
+  const padded = (bytes: number) => JSON.stringify(said('hi')).padEnd(bytes);
+  const many = (count: number, text = (_: number) => 'hi') => ({
+    messages: Array.from({ length: count }, (_, i) => ({ role: 'user', content: text(i) })),
+  });
+
+  test.each<[number, string, unknown, object?]>([
+    [400, 'no JSON object', []],
+    [400, 'no Content-Encoding', said('hi'), { 'content-encoding': 'gzip' }],
+    [400, 'Content-Type: application/json', said('hi'), { 'content-type': 'text/plain' }],
+    [400, 'The header anthropic-beta', said('hi'), { 'anthropic-beta': 'a"b' }],
+    [400, '*: the proxy does not know', { 'ann@example.com': 1 }],
+    [400, 'send the item itself', said([{ type: 'item_reference', id: 'i' }])],
+    [401, 'Send your API key', said('hi'), { 'x-api-key': 'another' }],
+    [413, 'different texts', many(2_001, String)],
+    [413, '50000 in all', many(50_001)],
+    [413, '4194304 bytes (--max-body-bytes)', padded((4 << 20) + 1)],
+  ])('%i %s', async (status, message, body, headers) => {
+    const before = provider.asked.length;
+    const answer = await post(body, headers);
+    const { error } = (await answer.json()) as any;
+    expect([answer.status, error.message]).toEqual([status, expect.stringContaining(message)]);
+    expect(error.message).not.toContain('ann@');
+    expect(provider.asked.length).toBe(before);
+  });
+
+  test('at the bounds, it passes', async () => {
+    for (const body of [padded(4 << 20), many(50_000)]) expect((await post(body)).status).toBe(200);
+  });
+
+  test('404 for other paths and methods, and the log has no unknown path', async () => {
+    const before = provider.asked.length;
+    expect((await post({}, {}, `${url}/v1/files/ann`)).status).toBe(404);
+    expect(ends.at(-1)).toMatchObject({ path: '*', status: 404 });
+    expect((await fetch(`${url}/v1/chat/completions`)).status).toBe(404);
+    expect(provider.asked.length).toBe(before);
+  });
+});
+
 async function* toRead(answer: any) {
   if (Symbol.asyncIterator in answer) yield* answer;
 }
@@ -361,6 +411,7 @@ describe('when Standin fails', () => {
     const stopped = refused('messages, stream', 503, 'ECONNREFUSED', undefined, away.url);
     front.failing = ['/text/tokenize', 429];
     await refused('chat', 429, 'exceeded a limit');
+    expect((await post(said('hi'))).headers.get('retry-after')).toBe('60');
     await stopped;
     away.server.close();
     front.failing = ['/text/tokenize', 0];
@@ -397,6 +448,25 @@ test.each([400, 429, 529])('failures of the provider pass: %i', async (status) =
   provider.reply = () => status;
   await expect(ASK.chat!('hi')).rejects.toMatchObject({ status });
   await expect(ASK['messages, stream']!('hi')).rejects.toMatchObject({ status });
+});
+
+test('a redirect of the provider is not followed: it would take the tokens and the key elsewhere', async () => {
+  provider.reply = () => 307;
+  expect((await post(said('hi'))).status).toBe(502);
+});
+
+test('an answer or an event beyond --max-body-bytes, or later than --timeout, is a failure', async () => {
+  const small = await startProxy({ maxBodyBytes: 1_000 });
+  provider.pieceLength = 100_000;
+  provider.reply = () => [{ text: 'x'.repeat(100_000) }];
+  await expect(ASK.chat!('hi', small.url)).rejects.toMatchObject({ status: 502 });
+  const cut = ASK['chat, stream']!('hi', small.url);
+  await expect(cut).rejects.toThrow('An event of the provider is larger');
+  small.server.close();
+  const quick = await startProxy({ timeoutMs: 20 });
+  front.failing = ['/text/tokenize', 0];
+  await expect(ASK.chat!('hi', quick.url)).rejects.toMatchObject({ status: 504 });
+  quick.server.close();
 });
 
 describe('conversations', () => {

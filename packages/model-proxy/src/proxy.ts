@@ -138,7 +138,7 @@ async function answer(exchange: Exchange, options: ProxyOptions): Promise<void> 
     if (RETURNED.test(name)) response.setHeader(name, value);
   const isStream = received.headers.get('content-type')?.startsWith('text/event-stream');
   if (!isStream || received.body === null) {
-    const text = await textOf(received.body ?? [], options.maxBodyBytes);
+    const text = await textOf(received.body ?? [], options.maxBodyBytes, 502);
     const made = JSON.stringify(await restored.whole(parsed(text, 502, 'The provider answered')));
     response.writeHead(received.status, { 'content-type': 'application/json' });
     return void response.end(made);
@@ -206,13 +206,17 @@ async function bodyOf(request: IncomingMessage, maxBytes: number): Promise<objec
   return parsed(await textOf(request, maxBytes), 400, 'The body is');
 }
 
-async function textOf(chunks: AsyncIterable<Uint8Array> | [], maxBytes: number): Promise<string> {
+async function textOf(
+  chunks: AsyncIterable<Uint8Array> | [],
+  maxBytes: number,
+  status = 413,
+): Promise<string> {
   const read: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of chunks) {
     bytes += chunk.length;
     if (bytes > maxBytes)
-      throw new ProxyError(413, `More than ${maxBytes} bytes (--max-body-bytes).`);
+      throw new ProxyError(status, `More than ${maxBytes} bytes (--max-body-bytes).`);
     read.push(chunk);
   }
   return Buffer.concat(read).toString();
