@@ -30,6 +30,7 @@ describe('a command that gives no key is an error that names what happened, not 
     ['true', 'it printed 0 bytes'],
     [`echo ${HEX}0`, 'it printed 66 bytes'],
     ['echo hunter2', 'it printed 8 bytes'],
+    ['head -c 4096 /dev/zero', 'it printed 4096 bytes'],
     ['yes hunter2', 'printed more than 4096 bytes'],
     ['echo hunter2 >&2; exit 1', 'ended with exit code 1'],
   ])('%s', async (command, expected) => {
@@ -70,7 +71,7 @@ describe('the program with KEK_COMMAND', () => {
     // It gets what a source of the KEK needs, and no secret of another part.
     const others = 'test -z "$OPS_TOKEN$ADMIN_TOKEN$REDIS_URL" && test -n "$VAULT_TOKEN$PATH"';
     const env = {
-      KEK_COMMAND: `${others} && echo x >> ${count}; cat ${inFolder('kek')}`,
+      KEK_COMMAND: `${others} && echo x >> ${count}; cat ${inFolder('kek')}; echo 1secret >&2`,
       ...{ OPS_TOKEN: 'o'.repeat(16), ADMIN_TOKEN: `a:${'b'.repeat(32)}`, VAULT_TOKEN: 'hvs.x' },
       ...{ REDIS_URL: 'redis://:secret@127.0.0.1:1', OPS_PORT: String(await freePort()) },
     };
@@ -81,6 +82,7 @@ describe('the program with KEK_COMMAND', () => {
     expect(pids).toHaveLength(2);
     expect(pids.filter((pid) => showsToOthers(pid, HEX))).toEqual([]);
     await service.stop();
+    expect(service.output()).not.toContain('1secret');
     const { run } = actsOn(place);
     expect((await run('keyring status', env)).code).toBe(0);
     expect(readFileSync(count, 'utf8')).toBe('x\nx\n');

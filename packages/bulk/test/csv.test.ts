@@ -5,6 +5,8 @@ import type { FormatOptions } from '../src/header.ts';
 import { edited } from './edited.ts';
 
 const TSV = { format: 'tsv', fields: 'a' } as const;
+/** Bytes of a row. */
+const LONGEST = 16 * 1024 * 1024;
 const NUMBERED = { fields: '2', hasHeader: false };
 
 const bytes = fc.uint8Array({ maxLength: 200 }).map((array) => Buffer.from(array));
@@ -170,6 +172,8 @@ test.each<[string, string | Buffer, string, Partial<FormatOptions>?]>([
   ['half a quote', 'a,b\n', '--fields: write names with commas between them', { fields: '"a' }],
   ['nothing', '', 'the file is empty'],
   ['a mark', '\ufeff', 'the file is empty'],
+  ['a long line', Buffer.alloc(LONGEST, 'x'), 'the file has no field a; its fields are: xxx'],
+  ['a longer line', Buffer.alloc(LONGEST + 1, 'x'), 'The first line of the file is longer than'],
   ['an empty line', '\nx\n', 'the file has no field a; its first line is empty'],
   ['a quote that opens', '"a,b\n', 'The quotes in the first line of the file do not match'],
   ['what controls a terminal', 'b\u001b[2J\nx\n', 'its fields are: b?[2J'],
@@ -184,8 +188,9 @@ test.each<[string, string | Buffer, string, Partial<FormatOptions>?]>([
 });
 
 test('a row beyond the bound is refused, not gathered, and one at the bound is read', async () => {
-  const longest = `a\n${'x,'.padEnd(16 * 1024 * 1024, 'y')}`;
-  expect((await csv(longest)).problems).toEqual(['2: has 2 cells instead of 1']);
+  expect((await csv(`a\n${'x,'.padEnd(LONGEST, 'y')}`)).problems).toEqual([
+    '2: has 2 cells instead of 1',
+  ]);
   const input = Buffer.concat([Buffer.from('a,b\n"'), Buffer.alloc(17 * 1024 * 1024, 'x\n')]);
   await expect(edited(input, { fields: 'a' }, undefined, 1 << 18)).rejects.toThrow(
     'The row that begins on line 2 is longer than 16777216 bytes',
