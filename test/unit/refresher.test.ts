@@ -5,6 +5,12 @@ import { until } from '../support/service.ts';
 
 const settings = { intervalMs: 60_000, leastIntervalMs: 1, nowMs: monotonicMs };
 
+/** So long that another refresher reads so often: what may begin has begun. */
+async function reads(count: number): Promise<void> {
+  const other = new Refresher(async () => () => {}, settings);
+  for (let i = 0; i < count; i++) await other.refresh();
+}
+
 test('a database that does not answer is asked three times at most, however many wait', async () => {
   const answers: (() => void)[] = [];
   const refresher = new Refresher(
@@ -17,11 +23,27 @@ test('a database that does not answer is asked three times at most, however many
   }
   const fourth = refresher.refresh();
   expect(refresher.refresh()).toBe(fourth);
+  await reads(9);
   expect(answers).toHaveLength(3);
   answers[0]!();
   await until(() => answers.length === 4, 'the next read');
   answers[3]!();
   await fourth;
+});
+
+test('a read begins no sooner than the least interval after the last one', async () => {
+  let count = 0;
+  const read = async () => {
+    count++;
+    return () => {};
+  };
+  const refresher = new Refresher(read, { ...settings, leastIntervalMs: 2_000 });
+  await refresher.refresh();
+  const second = refresher.refresh();
+  await reads(9);
+  expect(count).toBe(1);
+  await second;
+  expect(count).toBe(2);
 });
 
 test('nothing takes the result of a read that was under way at the stop', async () => {
