@@ -19,9 +19,6 @@ export class Connection {
   #resolve: (answer: Answer) => void = () => {};
   #reject: (error: Error) => void = () => {};
   #text = '';
-  /** 0: the head is not complete. */
-  #bodyStart = 0;
-  #end = 0;
 
   constructor(url: string) {
     const { hostname: host, port } = new URL(url);
@@ -50,20 +47,16 @@ export class Connection {
   }
 
   #read(chunk: string): void {
-    this.#text = this.#text === '' ? chunk : this.#text + chunk;
-    if (this.#bodyStart === 0) {
-      const headEnd = this.#text.indexOf('\r\n\r\n');
-      if (headEnd === -1) return;
-      const [, length] = CONTENT_LENGTH.exec(this.#text) ?? [];
-      if (length === undefined) this.#reject(new Error('an answer without Content-Length'));
-      this.#bodyStart = headEnd + 4;
-      this.#end = this.#bodyStart + Number(length);
-    }
-    if (this.#text.length < this.#end) return;
+    this.#text += chunk;
+    const headEnd = this.#text.indexOf('\r\n\r\n');
+    if (headEnd === -1) return;
+    const [, length] = CONTENT_LENGTH.exec(this.#text) ?? [];
+    if (length === undefined) this.#reject(new Error('an answer without Content-Length'));
+    const bodyStart = headEnd + 4;
+    if (this.#text.length < bodyStart + Number(length)) return;
     const status = Number(this.#text.slice(STATUS_AT, STATUS_AT + 3));
-    const body = this.#text.slice(this.#bodyStart);
+    const body = this.#text.slice(bodyStart);
     this.#text = '';
-    this.#bodyStart = 0;
     this.#resolve({ status, body });
   }
 }

@@ -12,6 +12,8 @@ filled by Faker. Prints a table in Markdown:
 import json
 import subprocess
 from datetime import datetime
+from statistics import fmean
+from textwrap import wrap
 from urllib.parse import quote
 
 import phonenumbers
@@ -73,12 +75,10 @@ class Provider(BaseProvider):
 
     def credit_card_groups(self) -> str:
         digits = self.generator.credit_card_number("visa16")
-        mark = self.random_element(" -")
-        return mark.join(digits[i : i + 4] for i in range(0, 16, 4))
+        return self.random_element(" -").join(wrap(digits, 4))
 
     def iban_groups(self) -> str:
-        iban = self.generator.iban()
-        return " ".join(iban[i : i + 4] for i in range(0, len(iban), 4))
+        return " ".join(wrap(self.generator.iban(), 4))
 
     def phone(self, country: str, form: int) -> str:
         number = phonenumbers.example_number(country)
@@ -104,10 +104,10 @@ class Provider(BaseProvider):
 Found = list[tuple[int, int, str]]
 
 
-def sentences() -> list[tuple[str, Found]]:
-    """Texts, each with the places and labels of what is in it."""
+def sentences() -> tuple[list[str], list[Found]]:
+    """Texts, and the places and labels of what is in each."""
     shipped = evaluator.presidio_templates_file_path.read_text().splitlines()
-    made = []
+    texts, of = [], []
     for seed, locale in enumerate(LOCALES, SEED):
         evaluator.PresidioSentenceFaker.seed(seed)
         faker = evaluator.PresidioSentenceFaker(
@@ -120,14 +120,14 @@ def sentences() -> list[tuple[str, Found]]:
         )
         for one in faker.generate_new_fake_sentences(SENTENCES_OF_A_LOCALE):
             spans = [(at.start_position, at.end_position, at.entity_type) for at in one.spans]
-            made.append((one.full_text, [span for span in spans if span[2] in PROVIDERS]))
-    return made
+            texts.append(one.full_text)
+            of.append([span for span in spans if span[2] in PROVIDERS])
+    return texts, of
 
 
 def found_by_presidio(texts: list[str]) -> list[Found]:
     def found(text: str, kind: str) -> Found:
-        peer = PEERS[kind]
-        places = peer.analyze(text, peer.supported_entities, None)
+        places = PEERS[kind].analyze(text, PEERS[kind].supported_entities, None)
         return [(one.start, one.end, kind) for one in places]
 
     return [[one for kind in PEERS for one in found(text, kind)] for text in texts]
@@ -149,8 +149,7 @@ console.log(JSON.stringify((await json(process.stdin)).map(found)));
 
 def found_by_standin(texts: list[str]) -> list[Found]:
     command = ["node", "--input-type=module", "-e", NODE, COUNTRY, *PEERS, "url"]
-    ran = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, check=True)
-    return json.loads(ran.stdout)
+    return json.loads(subprocess.check_output(command, input=json.dumps(texts), text=True))
 
 
 def row(label: str, of: list[Found], found: list[Found]) -> list[str]:
@@ -159,22 +158,18 @@ def row(label: str, of: list[Found], found: list[Found]) -> list[str]:
     A value is found if the finds of its kind cover all of it. A find is right if it touches a
     value, of whatever kind.
     """
-    values, whole, finds, right = 0, 0, 0, 0
+    right, whole = [], []
     for places, ones in zip(of, found):
         spans = [range(start, end) for start, end, kind in ones if kind == label.split()[0]]
         covered = set().union(*spans)
-        wanted = [range(start, end) for start, end, one in places if one == label]
-        values += len(wanted)
-        whole += sum(covered.issuperset(one) for one in wanted)
         known = set().union(*(range(start, end) for start, end, _ in places))
-        finds += len(spans)
-        right += sum(not known.isdisjoint(one) for one in spans)
-    return [f"{right / finds:.1%}" if finds else "–", f"{whole / values:.1%}" if finds else "–"]
+        right += [not known.isdisjoint(one) for one in spans]
+        whole += [covered.issuperset(range(*at)) for *at, one in places if one == label]
+    return [f"{fmean(shares):.1%}" if right else "–" for shares in (right, whole)]
 
 
 def main() -> None:
-    made = sentences()
-    texts, of = [text for text, _ in made], [labels for _, labels in made]
+    texts, of = sentences()
     finds = [found_by_standin(texts), found_by_presidio(texts)]
     print("| Kind | Values | Standin: precision | recall | Presidio: precision | recall |")
     print("|---|---|---|---|---|---|")

@@ -1,14 +1,12 @@
 import { Command, InvalidArgumentError } from 'commander';
 import { type ContestantName, PAST, TITLES } from './contestants.ts';
-import { LOADS, type LoadName, OTHERS } from './loads.ts';
+import { LOADS, type LoadName } from './loads.ts';
 
 export interface Flags {
   readonly seconds: number;
   readonly rounds: number;
   readonly contestants: readonly ContestantName[];
   readonly loads: readonly LoadName[];
-  /** Loads with their own contestants. */
-  readonly others: readonly (typeof OTHERS)[number][];
   /** The program of OpenBao. */
   readonly peer: string | undefined;
   /** The commit of the earlier Standin. */
@@ -29,7 +27,7 @@ const ABOUT =
 const MORE = `
 Contestants: ${CONTESTANTS.join(', ')}
 Loads: ${LOADS.join(', ')}
-Loads with contestants of their own: ${OTHERS.join(', ')}
+policy, start and growth have contestants of their own.
 growth runs only if --only names it; a million rows take half a minute.
 
 Against an old commit: --only past,postgres,tokenize,repeat,detokenize,policy --rounds 9
@@ -53,20 +51,16 @@ export function parseFlags(args: readonly string[]): Flags {
     .addHelpText('after', MORE)
     .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : WRONG_USAGE));
   const { only, ...flags } = program.parse(args, { from: 'user' }).opts();
-  const known: readonly string[] = [...CONTESTANTS, ...LOADS, ...OTHERS];
+  const known: readonly string[] = [...CONTESTANTS, ...LOADS];
   const unknown = only.find((name: string) => !known.includes(name));
   if (unknown !== undefined) program.error(`--only: ${unknown} is not one of ${known.join(', ')}`);
-  const chosen = <T extends string>(names: readonly T[]) =>
-    names.filter((name) => only.includes(name));
-  const isEveryLoad = chosen(LOADS).length + chosen(OTHERS).length === 0;
-  const isEveryone = chosen(CONTESTANTS).length === 0;
-  return {
-    ...(flags as Flags),
-    peer: flags.peer?.replace(/^openbao=/, ''),
-    contestants: isEveryone ? CONTESTANTS : chosen(CONTESTANTS),
-    loads: isEveryLoad ? LOADS : chosen(LOADS),
-    others: isEveryLoad ? OTHERS.filter((name) => name !== 'growth') : chosen(OTHERS),
+  const chosen = <T extends string>(names: readonly T[], usual = names) => {
+    const named = names.filter((name) => only.includes(name));
+    return named.length === 0 ? usual : named;
   };
+  const peer = flags.peer?.replace(/^openbao=/, '');
+  const usual = LOADS.filter((name) => name !== 'growth');
+  return { ...flags, peer, contestants: chosen(CONTESTANTS), loads: chosen(LOADS, usual) } as Flags;
 }
 
 function positive(text: string): number {

@@ -1,11 +1,10 @@
 import { query } from '../test/support/postgres.ts';
-import { VALUES_PER_RECORD } from './bodies.ts';
-import { type Bench, type Contestant, TITLES } from './contestants.ts';
+import { type Bench, type Contestant, type Prepared, TITLES } from './contestants.ts';
+import { VALUES_PER_RECORD } from './interfaces.ts';
 import { GROWTH_LOADS, type Load, MOST_RECORDS } from './loads.ts';
-import { whole } from './numbers.ts';
-import { type Prepared, prepare } from './prepare.ts';
+import { prepare } from './prepare.ts';
 import { rssMib } from './processes.ts';
-import type { Figures } from './results.ts';
+import { type Figures, whole } from './results.ts';
 import { compete, measure } from './turns.ts';
 
 const FILL: Load = { name: 'tokenize', title: 'filling', connections: 4, records: MOST_RECORDS };
@@ -23,22 +22,22 @@ export function filledTitle(title: string, rows: number): string {
 
 /** A small vault and a filled one take turns. */
 export async function grow(bench: Bench): Promise<void> {
-  const title = filledTitle(TITLES.postgres, bench.flags.rows);
-  const entries = [{ name: 'postgres' }, { name: 'postgres', title }] as const;
-  await compete(bench, entries, GROWTH_LOADS, (contestant, folder) =>
-    contestant.title === title ? fill(bench, contestant, folder) : prepare(contestant, folder),
+  const small = { name: 'postgres', title: TITLES.postgres, isWide: false } as const;
+  const filled = { ...small, title: filledTitle(small.title, bench.flags.rows) };
+  await compete(bench, [small, filled], GROWTH_LOADS, (contestant) =>
+    contestant.title === filled.title ? fill(bench, contestant) : prepare(contestant),
   );
 }
 
-/** Fills a vault through the service. The files for the generator are of the whole vault. */
-async function fill(bench: Bench, contestant: Contestant, folder: string): Promise<Prepared> {
+/** Fills a vault through the service. The prepared requests are of the whole vault. */
+async function fill(bench: Bench, contestant: Contestant): Promise<Prepared> {
   const { rows } = bench.flags;
   const first = bench.nextRecord;
   let leastMib: number | undefined;
   for (const stop of [...MILESTONES.filter((one) => one < rows), rows]) {
     const to = first + Math.ceil(stop / VALUES_PER_RECORD);
-    const { rate } = await measure(bench, { contestant }, FILL, FILL_TIMEOUT_S, { to });
-    const nowMib = rssMib(contestant.pid);
+    const { rate } = await measure(bench, contestant, FILL, FILL_TIMEOUT_S, { to });
+    const nowMib = await rssMib(contestant.pid);
     leastMib ??= nowMib;
     bench.results.add(SIZES, filledTitle(TITLES.postgres, stop), 1, {
       'filled at rows/s': rate * MOST_RECORDS * VALUES_PER_RECORD,
@@ -47,7 +46,7 @@ async function fill(bench: Bench, contestant: Contestant, folder: string): Promi
     });
   }
   const all = bench.nextRecord - first;
-  return prepare(contestant, folder, () => first + Math.floor(Math.random() * all));
+  return prepare(contestant, () => first + Math.floor(Math.random() * all));
 }
 
 /** @throws Error unless each value has exactly one row */

@@ -1,4 +1,40 @@
-import { FIELDS, type Texts, VALUES_PER_RECORD } from './bodies.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** The texts of a record, in the order of its fields. */
+export type Texts = readonly string[];
+
+/** The fields of the records, and the kinds that a policy gives them. Most records have three. */
+export const FIELDS = {
+  ...{ email: 'mail', name: 'text', phone: 'phone', street: 'text', city: 'text', fax: 'phone' },
+  ...{ company: 'text', iban: 'text', second: 'text', note: 'text' },
+} as const;
+export const VALUES_PER_RECORD = 3;
+
+/** The records from this number on. A record is unique to its number. */
+export function freshRecords(from: number, count: number, isWide: boolean): Texts[] {
+  return Array.from({ length: count }, (_, i) => freshRecord(from + i, isWide));
+}
+
+/** @param isWide whether it has all ten fields */
+function freshRecord(number: number, isWide: boolean): Texts {
+  const name = letters(number);
+  const digits = String(number).padStart(10, '0');
+  const texts = [`${name}@example.com`, `Ann ${name}`, `+49 151 ${digits}`];
+  if (!isWide) return texts;
+  const place = [`${name} Street 12`, `Berlin ${name}`, `+49 30 ${digits}`, `${name} GmbH`];
+  return [...texts, ...place, `DE12 3704 0044 ${digits}`, `Bo ${name}`, `call ${name}`];
+}
+
+const NAME_LETTERS = 8;
+
+/** The number in base 26, as eight lowercase letters. */
+function letters(number: number): string {
+  let text = '';
+  for (let rest = number; text.length < NAME_LETTERS; rest = Math.floor(rest / 26)) {
+    text = String.fromCharCode(0x61 + (rest % 26)) + text;
+  }
+  return text;
+}
 
 export type Operation = 'tokenize' | 'detokenize';
 
@@ -8,8 +44,8 @@ export type Operation = 'tokenize' | 'detokenize';
  * products run on.
  */
 interface Interface {
-  /** A header's name, and its value before the secret. */
-  readonly secret: readonly [name: string, prefix: string];
+  /** The header with the secret. */
+  secret(apiKey: string): readonly [name: string, value: string];
   path(operation: Operation): string;
   /** The body of a request. All texts are ASCII without quotes. */
   body(operation: Operation, records: readonly Texts[]): string;
@@ -33,7 +69,7 @@ const plain = (text: string) => `"plaintext":"${Buffer.from(text, 'latin1').toSt
 
 export const INTERFACES = {
   standin: {
-    secret: ['authorization', 'Bearer '],
+    secret: (apiKey) => ['authorization', `Bearer ${apiKey}`],
     path: (operation) => `/api/v1/${operation}`,
     body: (_, records) =>
       records.length === 1
@@ -44,7 +80,7 @@ export const INTERFACES = {
     texts: (_, { data }) => (data.records ?? [data]).flatMap(Object.values),
   },
   openbao: {
-    secret: ['x-vault-token', ''],
+    secret: (apiKey) => ['x-vault-token', apiKey],
     path: (operation) => `/v1/transit/${operation === 'tokenize' ? 'encrypt' : 'decrypt'}/bench`,
     body: (operation, records) => {
       const member = operation === 'tokenize' ? plain : (text: string) => `"ciphertext":"${text}"`;
@@ -67,28 +103,20 @@ export interface Target {
   readonly apiKey: string;
 }
 
-/** The headers of a request that say what it is. */
-export function headersOf({ speaks, apiKey }: Target): Record<string, string> {
-  const [name, prefix] = INTERFACES[speaks].secret;
-  return { [name]: `${prefix}${apiKey}`, 'content-type': 'application/json' };
-}
-
 /** A busy machine sheds a request, or answers too late. */
 const TRIES = 20;
 const PAUSE_MS = 500;
 
 /** Sends a request of the preparation, again while the machine is busy. */
-export async function post(
-  url: string,
-  headers: Record<string, string>,
-  body: string,
-): Promise<any> {
+export async function post(target: Target, path: string, body: string): Promise<any> {
+  const [secret, value] = INTERFACES[target.speaks].secret(target.apiKey);
+  const headers = { [secret]: value, 'content-type': 'application/json' };
   for (let left = TRIES; ; left--) {
-    const response = await fetch(url, { method: 'POST', headers, body });
+    const response = await fetch(target.url + path, { method: 'POST', headers, body });
     const text = await response.text();
     if (response.ok) return text === '' ? {} : JSON.parse(text);
     if (left === 0 || (response.status < 500 && response.status !== 408))
-      throw new Error(`${url} answered ${response.status}: ${text}`);
-    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+      throw new Error(`${path} answered ${response.status}: ${text}`);
+    await sleep(PAUSE_MS);
   }
 }

@@ -1,10 +1,7 @@
-import { readFileSync } from 'node:fs';
+import { createHistogram } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { freshRecords } from './bodies.ts';
-import { announce } from './child.ts';
 import { type Answer, Connection } from './connection.ts';
-import { headersOf, INTERFACES, type Operation, type Target } from './interfaces.ts';
-import { quantile } from './numbers.ts';
+import { freshRecords, INTERFACES, type Operation, type Target } from './interfaces.ts';
 
 /**
  * The load generator, a separate process that runs one job after another and checks every answer.
@@ -13,8 +10,8 @@ import { quantile } from './numbers.ts';
  */
 export interface Job extends Target {
   readonly operation: Operation;
-  /** A JSON list of prepared requests, for a random order; undefined: every request has new records. */
-  readonly file: string | undefined;
+  /** For a random order; undefined: every request has new records. */
+  readonly prepared: readonly Request[] | undefined;
   /** New records of a request, and whether they have ten fields. */
   readonly records: number;
   readonly isWide: boolean;
@@ -48,8 +45,9 @@ export interface JobResult {
   readonly next: number;
 }
 
-export type Reply = { readonly result: JobResult } | { readonly error: string };
+export type Reply = JobResult | { readonly error: string };
 
+const US_PER_MS = 1_000;
 const MAX_SAMPLES = 50;
 const MAX_LARGE_SAMPLES = 1;
 /** An answer that is still missing this long after the end of a job is a failure. */
@@ -57,28 +55,29 @@ const DRAIN_TIMEOUT_MS = 60_000;
 
 async function run(job: Job): Promise<JobResult> {
   const { url, connections, durationMs, intervalMs, records, isWide, to = Infinity } = job;
-  const { path, body, mark } = INTERFACES[job.speaks];
-  const headers = Object.entries(headersOf(job)).map((one) => `${one.join(': ')}\r\n`);
-  const head = `POST ${path(job.operation)} HTTP/1.1\r\nhost: bench\r\n${headers.join('')}content-length: `;
+  const { path, secret, body, mark } = INTERFACES[job.speaks];
+  const headers = `host: bench\r\n${secret(job.apiKey).join(': ')}\r\ncontent-type: application/json`;
+  const head = `POST ${path(job.operation)} HTTP/1.1\r\n${headers}\r\ncontent-length: `;
   const startMs = performance.now();
   const endMs = startMs + durationMs;
-  const latenciesMs: number[] = [];
+  const latencies = createHistogram();
   const samples: [number, string][] = [];
   const failures: Record<string, number> = {};
   let [record, sent, lastRightMs] = [job.from, 0, startMs];
 
-  const fresh = (): Request => {
+  const { prepared } = job;
+  const next = (): Request => {
+    if (prepared !== undefined) return prepared[Math.floor(Math.random() * prepared.length)]!;
     const text = body('tokenize', freshRecords(record, records, isWide));
     record += records;
     return [text, [mark]];
   };
-  const next = job.file === undefined ? fresh : prepared(job.file);
 
   /** Every answer has the same chance to be in the sample (reservoir sampling). */
   const sample = (from: number, answer: string) => {
     const max = records > 1 ? MAX_LARGE_SAMPLES : MAX_SAMPLES;
     const isFull = samples.length === max;
-    const place = isFull ? Math.floor(Math.random() * latenciesMs.length) : samples.length;
+    const place = isFull ? Math.floor(Math.random() * latencies.count) : samples.length;
     if (place < max) samples[place] = [from, answer];
   };
   const take = ({ status, body }: Answer, expected: Request[1], sinceMs: number, from: number) => {
@@ -88,8 +87,8 @@ async function run(job: Job): Promise<JobResult> {
       return;
     }
     lastRightMs = performance.now();
-    latenciesMs.push(lastRightMs - sinceMs);
-    if (job.file === undefined) sample(from, body);
+    latencies.record(Math.ceil(US_PER_MS * (lastRightMs - sinceMs)));
+    if (prepared === undefined) sample(from, body);
   };
   /** Sends requests on one connection, one at a time, until the end. */
   const useUp = async (connection: Connection): Promise<void> => {
@@ -107,34 +106,24 @@ async function run(job: Job): Promise<JobResult> {
     }
   };
 
-  const all = Array.from({ length: connections }, () => new Connection(url));
+  const opened = Array.from({ length: connections }, () => new Connection(url));
   const tooLate = sleep(durationMs + DRAIN_TIMEOUT_MS, undefined, { ref: false }).then(() => {
     throw new Error(`no answer within ${DRAIN_TIMEOUT_MS} ms after the end`);
   });
   try {
-    await Promise.race([Promise.all(all.map(useUp)), tooLate]);
+    await Promise.race([Promise.all(opened.map(useUp)), tooLate]);
   } finally {
-    for (const connection of all) connection.close();
+    for (const connection of opened) connection.close();
   }
   const durationS = (Math.max(lastRightMs, intervalMs ? endMs : 0) - startMs) / 1_000;
-  latenciesMs.sort((a, b) => a - b);
-  const p99Ms = quantile(latenciesMs, 0.99);
-  return { count: latenciesMs.length, p99Ms, failures, durationS, samples, next: record };
+  const p99Ms = latencies.percentile(99) / US_PER_MS;
+  return { count: latencies.count, p99Ms, failures, durationS, samples, next: record };
 }
 
-const files = new Map<string, readonly Request[]>();
-
-function prepared(file: string): () => Request {
-  const requests = files.get(file) ?? (JSON.parse(readFileSync(file, 'latin1')) as Request[]);
-  files.set(file, requests);
-  return () => requests[Math.floor(Math.random() * requests.length)]!;
-}
-
-process.on('message', (job: Job) => {
-  const reply = (message: Reply) => process.send!(message);
-  run(job).then(
-    (result) => reply({ result }),
-    (error: Error) => reply({ error: error.message }),
-  );
+process.on('message', async (job: Job) => {
+  const reply: Reply = await run(job).catch(({ message }) => ({ error: message }));
+  process.send!(reply);
 });
-announce('');
+// Ctrl-C reaches the whole group. The parent ends the generator by closing the channel or by dying.
+process.on('SIGINT', () => {});
+process.on('disconnect', () => process.exit(0));

@@ -1,11 +1,12 @@
-import { FIELDS, VALUES_PER_RECORD } from './bodies.ts';
 import { type ContestantName, type Entry, TITLES } from './contestants.ts';
-import { whole } from './numbers.ts';
+import { FIELDS, VALUES_PER_RECORD } from './interfaces.ts';
+import { whole } from './results.ts';
 
-export const LOADS = ['tokenize', 'detokenize', 'repeat', 'bulk'] as const;
+export const SMALL = ['tokenize', 'repeat', 'detokenize'] as const;
+export type SmallLoadName = (typeof SMALL)[number];
+/** Those after bulk have their own contestants. growth takes minutes, so it runs only if it is named. */
+export const LOADS = [...SMALL, 'bulk', 'policy', 'start', 'growth'] as const;
 export type LoadName = (typeof LOADS)[number];
-/** Loads with their own contestants. growth takes minutes, so it runs only if it is named. */
-export const OTHERS = ['policy', 'start', 'growth'] as const;
 
 /** Loads of small requests have so many connections. */
 export const CONNECTIONS = [64, 256] as const;
@@ -13,7 +14,7 @@ export const STEADY_CONNECTIONS = 64;
 
 /** One kind of requests, the same for every contestant. */
 export interface Load {
-  readonly name: LoadName;
+  readonly name: SmallLoadName | 'bulk';
   /** The heading of the table. */
   readonly title: string;
   readonly connections: number;
@@ -26,8 +27,6 @@ const SMALL_TITLES = {
   detokenize: 'Detokenize 3 tokens a request',
   repeat: 'Tokenize 3 values a request that are stored already',
 };
-export const SMALL = ['tokenize', 'repeat', 'detokenize'] as const;
-export type SmallLoadName = (typeof SMALL)[number];
 
 export function small(name: SmallLoadName, connections: number): Load {
   const title = `${SMALL_TITLES[name]}, ${connections} connections`;
@@ -47,22 +46,25 @@ export const BULK: Load = {
 
 /** The loads of a run, in order. */
 export function expandLoads(names: readonly LoadName[]): Load[] {
-  return names.flatMap((name) =>
-    name === 'bulk' ? [BULK] : CONNECTIONS.map((count) => small(name, count)),
+  const all = (Object.keys(SMALL_TITLES) as SmallLoadName[]).flatMap((name) =>
+    CONNECTIONS.map((count) => small(name, count)),
   );
+  return [...all, BULK].filter(({ name }) => names.includes(name));
+}
+
+/** Each kind of small requests, for vaults that take turns. */
+function steadyLoads(kind: string, values: number): Load[] {
+  return SMALL.map((name) => {
+    const load = small(name, STEADY_CONNECTIONS);
+    return { ...load, title: `${kind}: ${load.title.replaceAll('3', String(values))}` };
+  });
 }
 
 /** The loads of small and filled vaults, which take turns. */
-export const GROWTH_LOADS = SMALL.map((name) => {
-  const load = small(name, STEADY_CONNECTIONS);
-  return { ...load, title: `Growth: ${load.title}` };
-});
+export const GROWTH_LOADS = steadyLoads('Growth', VALUES_PER_RECORD);
 
 /** Records of ten fields, with a policy and without: what a policy costs. */
-export const POLICY_LOADS = SMALL.map((name) => {
-  const load = small(name, STEADY_CONNECTIONS);
-  return { ...load, title: `Policy: ${load.title.replaceAll('3', '10')}` };
-});
+export const POLICY_LOADS = steadyLoads('Policy', Object.keys(FIELDS).length);
 export const WITHOUT_POLICY = 'Standin without a policy';
 export const WITH_POLICY = 'Standin, a policy of ten fields';
 
@@ -85,11 +87,10 @@ const POLICY = {
 
 /** Who takes part in the loads of policies. The earlier Standin need not know them. */
 export function policyEntries(contestants: readonly ContestantName[]): Entry[] {
-  const past = { name: 'past', title: TITLES.past, isWide: true } as const;
-  const present = { name: 'postgres', isWide: true } as const;
-  return [
-    ...(contestants.includes('past') ? [past] : []),
-    { ...present, title: WITHOUT_POLICY },
-    { ...present, title: WITH_POLICY, policy: JSON.stringify(POLICY) },
+  const entries: Entry[] = [
+    { name: 'past', title: TITLES.past, isWide: true },
+    { name: 'postgres', title: WITHOUT_POLICY, isWide: true },
+    { name: 'postgres', title: WITH_POLICY, isWide: true, policy: JSON.stringify(POLICY) },
   ];
+  return entries.filter(({ name }) => name !== 'past' || contestants.includes(name));
 }

@@ -5,7 +5,7 @@ import { kindOf } from '../src/shape/kind.ts';
 import { defaultKind, type KindSettings, SHAPES } from '../src/shape/kind-settings.ts';
 import type { DrawBits } from '../src/shape/token.ts';
 import { parseCsv } from '../test/support/token-rules.ts';
-import { table, whole } from './numbers.ts';
+import { table, whole } from './results.ts';
 
 /**
  * What tokens of one kind tell of the rows of a column: it draws the token of every row from the same
@@ -49,9 +49,8 @@ export function kindsOf(document: string): KindSettings[] {
 }
 
 function main([file, column, policyFile]: readonly string[]): void {
-  if (file === undefined || column === undefined) {
+  if (file === undefined || column === undefined)
     throw new Error('usage: npm run measure -- FILE.csv COLUMN [POLICY.yaml]');
-  }
   const values = parseCsv(readFileSync(file, 'utf8')).map((row) => row[column]);
   if (values.includes(undefined)) throw new Error(`${file} has no column ${column}`);
   const filled = values.filter((value) => value !== undefined && value !== '') as string[];

@@ -1,7 +1,6 @@
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
 import fastify from 'fastify';
 import pg from 'pg';
-import { announce } from './child.ts';
 
 /**
  * A tokenization service as written in an afternoon: Fastify, a pool, one statement for each request.
@@ -10,7 +9,7 @@ import { announce } from './child.ts';
  */
 const hmacKey = randomBytes(32);
 const sealKey = randomBytes(32);
-const pool = new pg.Pool({ connectionString: process.argv[2]! });
+const pool = new pg.Pool({ connectionString: process.argv[3]! });
 await pool.query('create table vault (token text primary key, sealed bytea not null)');
 
 const app = fastify({ logger: false, bodyLimit: 1_048_576 });
@@ -33,7 +32,7 @@ app.post<{ Body: { data: unknown } }>('/api/v1/detokenize', async ({ body }) => 
   return { data: replaceStrings(body.data, (token) => values.get(token)!) };
 });
 app.get('/health/live', async () => ({ status: 'ok' }));
-announce(await app.listen({ host: '127.0.0.1', port: 0 }));
+await app.listen({ host: '127.0.0.1', port: Number(process.argv[2]) });
 
 function seal(value: string): Buffer {
   const nonce = randomBytes(12);

@@ -1,12 +1,6 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { freshRecord, freshRecords, type Texts } from './bodies.ts';
-import type { Contestant } from './contestants.ts';
-import { headersOf, INTERFACES, type Operation, post } from './interfaces.ts';
+import type { Contestant, Prepared } from './contestants.ts';
+import { freshRecords, INTERFACES, type Operation, post, type Texts } from './interfaces.ts';
 import type { JobResult, Request } from './load.ts';
-
-/** Files of a contestant for the generator: its tokens, and values that are stored already. */
-export type Prepared = Readonly<Record<'detokenize' | 'repeat', string>>;
 
 /** The preparation uses records below this number, in requests that a slow machine answers in time. */
 export const FIRST_FRESH_RECORD = 10_000;
@@ -14,18 +8,16 @@ const RECORDS_A_REQUEST = 100;
 const REPEATED_RECORDS = 3_333;
 
 /**
- * Tokenizes the records of these numbers, detokenizes all tokens, and compares. Writes the requests
+ * Tokenizes the records of these numbers, detokenizes all tokens, and compares. Makes the requests
  * for the generator.
  * @throws Error if a contestant does not return the right values
  */
 export async function prepare(
   contestant: Contestant,
-  folder: string,
   numberOf: (i: number) => number = (i) => i,
 ): Promise<Prepared> {
-  const records = Array.from({ length: FIRST_FRESH_RECORD }, (_, i) =>
-    freshRecord(numberOf(i), contestant.isWide),
-  );
+  const numbers = Array.from({ length: FIRST_FRESH_RECORD }, (_, i) => numberOf(i));
+  const records = numbers.flatMap((number) => freshRecords(number, 1, contestant.isWide));
   const tokens: Texts[] = [];
   for (let from = 0; from < records.length; from += RECORDS_A_REQUEST) {
     const some = records.slice(from, from + RECORDS_A_REQUEST);
@@ -33,17 +25,11 @@ export async function prepare(
     tokens.push(...(await compare(contestant, some, made)));
   }
   const { body, expected } = INTERFACES[contestant.speaks];
-  const write = (operation: Operation, sent: readonly Texts[], answered: readonly Texts[]) => {
-    const file = join(folder, `${contestant.title}-${operation}.json`);
-    const requests = sent.map(
-      (texts, i): Request => [body(operation, [texts]), expected(answered[i]!)],
-    );
-    writeFileSync(file, JSON.stringify(requests));
-    return file;
-  };
+  const requests = (operation: Operation, sent: readonly Texts[], answered: readonly Texts[]) =>
+    sent.map((texts, i): Request => [body(operation, [texts]), expected(answered[i]!)]);
   return {
-    detokenize: write('detokenize', tokens, records),
-    repeat: write('tokenize', records.slice(0, REPEATED_RECORDS), tokens),
+    detokenize: requests('detokenize', tokens, records),
+    repeat: requests('tokenize', records.slice(0, REPEATED_RECORDS), tokens),
   };
 }
 
@@ -52,11 +38,7 @@ export async function prepare(
  * @param count records of each request
  * @returns the number of tokens
  */
-export async function verify(
-  contestant: Contestant,
-  samples: JobResult['samples'],
-  count: number,
-): Promise<number> {
+export async function verify(contestant: Contestant, { samples }: JobResult, count: number) {
   let verified = 0;
   for (const [from, body] of samples) {
     const records = freshRecords(from, count, contestant.isWide);
@@ -83,6 +65,5 @@ async function compare(contestant: Contestant, records: readonly Texts[], tokens
 /** The texts of the answer. */
 async function ask(target: Contestant, operation: Operation, records: readonly Texts[]) {
   const { path, body, texts } = INTERFACES[target.speaks];
-  const url = `${target.url}${path(operation)}`;
-  return texts(operation, await post(url, headersOf(target), body(operation, records)));
+  return texts(operation, await post(target, path(operation), body(operation, records)));
 }

@@ -1,36 +1,18 @@
-import { type ChildProcess, execFileSync, fork } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { type ChildProcess, execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { childrenOf } from '../test/support/processes.ts';
-import type { Leftovers } from './leftovers.ts';
 
 /** Processes under test: their start, their end, and their CPU time and memory from /proc. */
 
 /** On a busy machine, the embedded database takes a minute. */
 const START_TIMEOUT_MS = 180_000;
-const POLL_INTERVAL_MS = 50;
+const POLL_INTERVAL_MS = 5;
 const STOP_TIMEOUT_MS = 10_000;
 
-/** Starts a program of the benchmark, which reports its address. */
-export async function startProgram(
-  file: string,
-  args: readonly string[],
-  leftovers: Leftovers,
-): Promise<{ child: ChildProcess; pid: number; url: string }> {
-  const child = fork(new URL(file, import.meta.url), args, { execArgv: [] });
-  leftovers.add(() => end(child, 'SIGKILL'));
-  const url = await new Promise<string>((resolve, reject) => {
-    child.once('message', (message: { url: string }) => resolve(message.url));
-    child.once('exit', (code, signal) => reject(new Error(`${file} ended with ${code ?? signal}`)));
-  });
-  return { child, pid: child.pid!, url };
-}
-
 /** Waits until a started program answers. */
-export async function healthy(
-  url: string,
-  child: ChildProcess,
-  intervalMs = POLL_INTERVAL_MS,
-): Promise<void> {
+export async function healthy(url: string, child: ChildProcess): Promise<void> {
   const giveUpMs = performance.now() + START_TIMEOUT_MS;
   while (performance.now() < giveUpMs) {
     if (child.exitCode !== null) throw new Error(`ended with ${child.exitCode} at its start`);
@@ -38,7 +20,7 @@ export async function healthy(
     const answer = await fetch(url, { headers: { connection: 'close' } }).catch(() => undefined);
     await answer?.body?.cancel();
     if (answer?.status === 200) return;
-    await new Promise((resolve) => setTimeout(resolve, intervalMs));
+    await sleep(POLL_INTERVAL_MS);
   }
   throw new Error(`not healthy within ${START_TIMEOUT_MS} ms`);
 }
@@ -46,11 +28,9 @@ export async function healthy(
 /** Asks a process to end, and kills it after a while. */
 export async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
-  const exit = new Promise((resolve) => child.once('exit', resolve));
   child.kill(signal);
-  const force = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
-  await exit;
-  clearTimeout(force);
+  setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS).unref();
+  await once(child, 'exit');
 }
 
 const TICKS_PER_S = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
@@ -59,8 +39,8 @@ const TICKS_PER_S = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf
  * CPU time of a process with all threads; NaN: not known.
  * @param times 2: its own user and system time; 4: also those of its ended children
  */
-export function cpuSeconds(pid: number, times = 2): number {
-  const text = readProc(`${pid}/stat`);
+export async function cpuSeconds(pid: number, times = 2): Promise<number> {
+  const text = await readProc(`${pid}/stat`);
   // The name may have spaces. Two fields later is the 14th, the first of the times; see proc(5).
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   const ticks = fields.slice(11, 11 + times).map(Number);
@@ -68,20 +48,37 @@ export function cpuSeconds(pid: number, times = 2): number {
 }
 
 /** CPU time of a process and all its children, even ended ones: a Postgres with its backends. */
-export function familyCpuSeconds(pid: number): number {
-  const children = childrenOf(pid).map((child) => cpuSeconds(child) || 0);
-  return children.reduce((sum, one) => sum + one, cpuSeconds(pid, 4));
+export async function familyCpuSeconds(pid: number): Promise<number> {
+  const own = await cpuSeconds(pid, 4);
+  const children = await Promise.all(childrenOf(pid).map((child) => cpuSeconds(child)));
+  return children.reduce((sum, one) => sum + (one || 0), own);
 }
 
 /** Resident memory of a process; NaN: not known. */
-export function rssMib(pid: number): number {
-  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readProc(`${pid}/status`))?.[1]) / 1_024;
+export async function rssMib(pid: number): Promise<number> {
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(await readProc(`${pid}/status`))?.[1]) / 1_024;
 }
 
-function readProc(path: string): string {
-  try {
-    return readFileSync(`/proc/${path}`, 'latin1');
-  } catch {
-    return '';
+const readProc = (path: string) => readFile(`/proc/${path}`, 'latin1').catch(() => '');
+
+/** Removes the processes and files of a run, at its end or an interruption, in reverse order. */
+export class Leftovers {
+  readonly #steps: (() => Promise<void>)[] = [];
+
+  add(step: () => Promise<void>): void {
+    this.#steps.push(step);
+  }
+
+  /** Leftovers of a part of the run, which removes them earlier if it succeeds. */
+  part(): Leftovers {
+    const part = new Leftovers();
+    this.add(() => part.removeAll());
+    return part;
+  }
+
+  /** A failed removal does not prevent the others. */
+  async removeAll(): Promise<void> {
+    for (let step = this.#steps.pop(); step !== undefined; step = this.#steps.pop())
+      await step().catch(({ message }) => console.error(`While tidying up: ${message}`));
   }
 }

@@ -1,5 +1,4 @@
 import type { JobResult } from './load.ts';
-import { median, NONE, table, threeDigits, whole } from './numbers.ts';
 
 /** The figures of one turn, by the heading of their column; undefined or NaN: not known. */
 export type Figures = Readonly<Record<string, number | undefined>>;
@@ -28,10 +27,11 @@ export class Results {
   }
 
   /** What fails is left out, and said on the page. */
-  async attempt(what: string, step: () => Promise<void>): Promise<void> {
-    await step().catch(({ message }: Error) => {
+  async attempt<T>(what: string, step: () => Promise<T>): Promise<T | undefined> {
+    return step().catch(({ message }: Error) => {
       console.error(`${what}: ${message}`);
       this.failures.push(`Failed: ${what}: ${message}.`);
+      return undefined;
     });
   }
 
@@ -49,8 +49,8 @@ export class Results {
   }
 
   /** The ratios round by round: a slow machine slows both. */
-  ratios(cell: Cell, other: Partial<Cell>): number[] {
-    const others = this.#rounds({ ...cell, ...other });
+  ratios(cell: Cell, row: string): number[] {
+    const others = this.#rounds({ ...cell, row });
     return this.#rounds(cell).flatMap(({ round, figure }) => {
       const divisor = others.find((one) => one.round === round)?.figure;
       return divisor ? [figure / divisor] : [];
@@ -59,10 +59,10 @@ export class Results {
 
   /** All tables, as Markdown. */
   sections(): string[] {
-    return distinct(this.#samples.map(({ section }) => section)).map((section) => {
+    return [...new Set(this.#samples.map(({ section }) => section))].map((section) => {
       const ofSection = this.#samples.filter((one) => one.section === section);
-      const columns = distinct(ofSection.map(({ column }) => column));
-      const rows = distinct(ofSection.map(({ row }) => row)).map((row) => [
+      const columns = [...new Set(ofSection.map(({ column }) => column))];
+      const rows = [...new Set(ofSection.map(({ row }) => row))].map((row) => [
         row,
         ...columns.map((column) => this.#text({ section, row, column })),
       ]);
@@ -100,6 +100,28 @@ export function isRate(column: string): boolean {
   return column.endsWith('s/s');
 }
 
-function distinct(texts: readonly string[]): string[] {
-  return [...new Set(texts)];
+/** The cell for an unknown or meaningless figure. */
+export const NONE = '–';
+
+/** @returns undefined for an empty list */
+export function median(numbers: readonly number[]): number | undefined {
+  const sorted = numbers.toSorted((a, b) => a - b);
+  const half = sorted.length / 2;
+  const [low, high] = [sorted[Math.ceil(half) - 1], sorted[Math.floor(half)]];
+  return low === undefined || high === undefined ? undefined : (low + high) / 2;
+}
+
+export function whole(number: number): string {
+  return Math.round(number).toLocaleString('en-US');
+}
+
+/** At least. */
+export function threeDigits(number: number): string {
+  if (number >= 100 || number === 0) return whole(number);
+  return number.toFixed(number < 10 ? 2 : 1);
+}
+
+export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
+  return [line(headings), `|${'---|'.repeat(headings.length)}`, ...rows.map(line)].join('\n');
 }

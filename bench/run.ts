@@ -1,20 +1,17 @@
+import { fork } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import { type Bench, TITLES } from './contestants.ts';
-import { startDatabaseServer } from './database.ts';
+import { type Bench, OPENBAO_NOTE, TITLES, versionOf } from './contestants.ts';
 import { type Flags, parseFlags } from './flags.ts';
 import { grow } from './growth.ts';
-import { Leftovers } from './leftovers.ts';
 import { expandLoads, POLICY_LOADS, policyEntries } from './loads.ts';
-import { machineFacts } from './machine.ts';
-import { OPENBAO_NOTE, versionOf } from './openbao.ts';
+import { machineFacts, startDatabaseServer } from './machine.ts';
 import { FIRST_FRESH_RECORD } from './prepare.ts';
-import { startProgram } from './processes.ts';
+import { end, Leftovers } from './processes.ts';
 import { Results } from './results.ts';
 import { measureStart } from './start.ts';
 import { summarySection } from './summary.ts';
 import { compete, STEADY_SHARE } from './turns.ts';
 
-const FAILED = 1;
 const INTERRUPTED = 130;
 
 const leftovers = new Leftovers();
@@ -26,41 +23,39 @@ try {
   await run(parseFlags(args), args);
 } catch (error) {
   // After an interruption, the removed parts fail. Their errors are no news.
-  if (!isInterrupted) fail((error as Error).message);
+  if (!isInterrupted) console.error((error as Error).message);
+  process.exitCode = 1;
 }
 await leftovers.removeAll();
 
-async function run(named: Flags, args: readonly string[]): Promise<void> {
+async function run(named: Flags, args: string[]): Promise<void> {
   const openbao = named.peer === undefined ? undefined : versionOf(named.peer);
   // One that is not there is left out, and the page says so.
   const contestants = named.contestants.filter((one) => one !== 'openbao' || openbao);
   const flags = { ...named, contestants };
-  const { loads, others } = flags;
+  const { loads } = flags;
   const server = await startDatabaseServer(leftovers);
   const facts = await machineFacts(server);
   if (contestants.includes('openbao')) facts.push(`${TITLES.openbao}: ${openbao}`);
   if (contestants.includes('past')) facts.push(`${TITLES.past}: commit ${flags.past}`);
-  const { child: generator } = await startProgram('load.js', [], leftovers);
+  const generator = fork(new URL('load.js', import.meta.url));
+  leftovers.add(() => end(generator, 'SIGKILL'));
   const results = new Results();
   const nextRecord = FIRST_FRESH_RECORD;
   const bench: Bench = { flags, results, generator, server, leftovers, nextRecord };
   // Before the contestants start, because even idle contestants use some CPU.
-  if (others.includes('start')) await results.attempt('start', () => measureStart(bench));
-  const entries = contestants.map((name) => ({ name }));
-  if (loads.length > 0) await compete(bench, entries, expandLoads(loads));
-  if (others.includes('policy')) await compete(bench, policyEntries(contestants), POLICY_LOADS);
-  if (others.includes('growth')) await grow(bench);
+  if (loads.includes('start')) await results.attempt('start', () => measureStart(bench));
+  const entries = contestants.map((name) => ({ name, title: TITLES[name], isWide: false }));
+  const common = expandLoads(loads);
+  if (common.length > 0) await compete(bench, entries, common);
+  if (loads.includes('policy')) await compete(bench, policyEntries(contestants), POLICY_LOADS);
+  if (loads.includes('growth')) await grow(bench);
   if (isInterrupted) return;
-  const text = page(results, facts, args, flags);
+  const text = page(bench, facts, args);
   process.stdout.write(text);
   if (flags.write !== undefined) writeFileSync(flags.write, text);
   // The figures of a service with wrong answers are worthless.
-  if (results.failures.length > 0) fail('Something failed: see the page.');
-}
-
-function fail(why: string): void {
-  console.error(why);
-  process.exitCode = FAILED;
+  if (results.failures.length > 0) throw new Error('Something failed: see the page.');
 }
 
 function interrupt(): void {
@@ -71,12 +66,7 @@ function interrupt(): void {
 }
 
 /** The Markdown page of a run. */
-function page(
-  results: Results,
-  facts: readonly string[],
-  args: readonly string[],
-  flags: Flags,
-): string {
+function page({ flags, results }: Bench, facts: string[], args: string[]): string {
   const command = ['npm run bench', ...(args.length > 0 ? ['--'] : []), ...args].join(' ');
   const openbao = flags.contestants.includes('openbao')
     ? `OpenBao transit is ${OPENBAO_NOTE}`

@@ -1,22 +1,19 @@
 import type { ChildProcess } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { loop } from '../test/support/loop.ts';
 import { query } from '../test/support/postgres.ts';
-import { VALUES_PER_RECORD } from './bodies.ts';
-import type { Bench, Contestant, ContestantName, Entry } from './contestants.ts';
-import { startContestant, TITLES } from './contestants.ts';
+import {
+  type Bench,
+  type Contestant,
+  type Entry,
+  type Prepared,
+  startContestant,
+} from './contestants.ts';
+import { VALUES_PER_RECORD } from './interfaces.ts';
 import type { Job, JobResult, Reply } from './load.ts';
 import { type Load, STEADY_CONNECTIONS } from './loads.ts';
-import { type Prepared, prepare, verify } from './prepare.ts';
+import { prepare, verify } from './prepare.ts';
 import { cpuSeconds, familyCpuSeconds } from './processes.ts';
-import type { Figures } from './results.ts';
-
-/** A contestant that is ready, and has shown that it returns what it was given. */
-export interface Entrant {
-  readonly contestant: Contestant;
-  readonly prepared?: Prepared;
-}
 
 /** The column of the aim in CPU. */
 export const CPU = 'CPU of the service, µs a request';
@@ -28,6 +25,7 @@ const STEADY_RATE = 'the rate';
 export const STEADY_SHARE = 0.7;
 const MAX_STEADY_SHARE = 0.9;
 const MAX_WARM_UP_S = 2;
+const WATCH_INTERVAL_MS = 5;
 
 /**
  * Starts contestants, checks that they return what they were given, lets them take turns, and
@@ -38,23 +36,20 @@ export async function compete(
   bench: Bench,
   entries: readonly Entry[],
   loads: readonly Load[],
-  ready: (contestant: Contestant, folder: string) => Promise<Prepared> = prepare,
+  ready: (contestant: Contestant) => Promise<Prepared> = prepare,
 ): Promise<void> {
   const part = bench.leftovers.part();
-  const folder = mkdtempSync(join(tmpdir(), 'standin-bench-'));
-  part.add(async () => rmSync(folder, { recursive: true, force: true }));
-  const entrants: Entrant[] = [];
+  const contestants: Contestant[] = [];
   for (const entry of entries) {
-    const title = entry.title ?? TITLES[entry.name];
-    tell(`Checking ${title}`);
-    await bench.results.attempt(title, async () => {
-      const contestant = await startContestant(entry, bench, folder, part);
-      entrants.push({ contestant, prepared: await ready(contestant, folder) });
+    tell(`Checking ${entry.title}`);
+    await bench.results.attempt(entry.title, async () => {
+      const contestant = await startContestant(entry, bench, part);
+      contestants.push({ ...contestant, prepared: await ready(contestant) });
     });
   }
   for (const load of loads) {
     const isForPeers = load.name === 'tokenize' || load.name === 'detokenize';
-    const all = entrants.filter(({ contestant }) => isForPeers || contestant.name !== 'openbao');
+    const all = contestants.filter((one) => isForPeers || one.name !== 'openbao');
     // Round 0 is the warm-up. Who begins changes, because the first of a round is the warmest.
     for (let round = 0; round <= bench.flags.rounds; round++)
       await takeRound(bench, load, round % 2 === 1 ? all : all.toReversed(), round);
@@ -62,35 +57,27 @@ export async function compete(
   await part.removeAll();
 }
 
-async function takeRound(bench: Bench, load: Load, entrants: readonly Entrant[], round: number) {
+async function takeRound(bench: Bench, load: Load, all: readonly Contestant[], round: number) {
   const { results, flags } = bench;
   const seconds = round === 0 ? Math.min(MAX_WARM_UP_S, flags.seconds / 2) : flags.seconds;
-  const rates = new Map<ContestantName, number>();
-  const take = (entrant: Entrant, use: (turn: Turn) => Figures, more?: Partial<Job>) =>
-    results.attempt(`${entrant.contestant.title}, ${load.title}`, async () => {
-      const figures = use(await measure(bench, entrant, load, seconds, more));
-      if (round > 0) results.add(load.title, entrant.contestant.title, round, figures);
+  const take = (contestant: Contestant, more?: Partial<Job>) =>
+    results.attempt(`${contestant.title}, ${load.title}`, async () => {
+      const { rate, figures } = await measure(bench, contestant, load, seconds, more);
+      if (round > 0) results.add(load.title, contestant.title, round, figures);
+      return rate;
     });
-  for (const entrant of entrants) {
-    await take(entrant, ({ rate, figures }) => {
-      rates.set(entrant.contestant.name, rate);
-      return figures;
-    });
-  }
-  const ours = (['postgres', 'embedded'] as const).map((name) => rates.get(name) ?? Infinity);
+  const rates = new Map<string, number | undefined>();
+  for (const one of all) rates.set(one.name, await take(one));
+  const ours = ['postgres', 'embedded'].map((name) => rates.get(name) ?? Infinity);
   const rate = STEADY_SHARE * Math.min(...ours);
   const isSteady = load.connections === STEADY_CONNECTIONS && load.name !== 'repeat';
-  if (!isSteady || !rates.has('echo') || rate === 0 || rate === Infinity || round === 0) return;
-  for (const entrant of entrants) {
+  if (!isSteady || !rates.get('echo') || rate === 0 || rate === Infinity || round === 0) return;
+  for (const one of all) {
     // Who cannot keep up would be measured by its queue.
-    if ((rates.get(entrant.contestant.name) ?? 0) * MAX_STEADY_SHARE < rate) continue;
-    const figures = ({ result }: Turn) => ({ [STEADY_P99]: result.p99Ms, [STEADY_RATE]: rate });
-    await take(entrant, figures, { intervalMs: 1_000 / rate });
+    const isAble = (rates.get(one.name) ?? 0) * MAX_STEADY_SHARE >= rate;
+    if (isAble) await take(one, { intervalMs: 1_000 / rate });
   }
 }
-
-/** One contestant under one load for some seconds. */
-type Turn = Awaited<ReturnType<typeof measure>>;
 
 /**
  * Runs one job of the generator, and checks a sample of the answers. A checkpoint begins with it, the
@@ -99,38 +86,46 @@ type Turn = Awaited<ReturnType<typeof measure>>;
  */
 export async function measure(
   bench: Bench,
-  { contestant, prepared }: Entrant,
+  contestant: Contestant,
   load: Load,
   seconds: number,
   more: Partial<Job> = {},
 ) {
-  const { speaks, url, apiKey, isWide, databaseUrl } = contestant;
-  const { name, connections, records } = load;
+  const { prepared, title, url, databaseUrl } = contestant;
+  const { name, records } = load;
   const job: Job = {
-    ...{ speaks, url, apiKey, isWide, connections, records, durationMs: 1_000 * seconds },
+    ...contestant,
+    ...load,
+    durationMs: 1_000 * seconds,
     operation: name === 'detokenize' ? 'detokenize' : 'tokenize',
-    file: name === 'detokenize' || name === 'repeat' ? prepared?.[name] : undefined,
+    prepared: name === 'detokenize' || name === 'repeat' ? prepared![name] : undefined,
     ...{ from: bench.nextRecord, ...more },
   };
   const start = await usage(contestant);
-  let isOver = false;
-  const beside = Promise.all([
-    name === 'bulk' ? longestAnswerMs(url, () => isOver) : undefined,
-    databaseUrl === undefined ? undefined : query(databaseUrl, 'checkpoint'),
-  ]);
+  const checkpoint = databaseUrl === undefined ? undefined : query(databaseUrl, 'checkpoint');
   // Its failure is told after the end of the job.
-  beside.catch(() => {});
-  const result = await generate(bench.generator, job).finally(() => {
-    isOver = true;
-  });
-  const [longestMs] = await beside;
+  checkpoint?.catch(() => {});
+  // How long the event loop is blocked, from a caller's view. nodejsEventloopLagMaxSeconds is no
+  // substitute, because it includes the 10 ms interval of its timer.
+  let longestMs: number | undefined;
+  const askHealth = async () => {
+    const sentMs = performance.now();
+    await (await fetch(`${url}/health/live`)).arrayBuffer();
+    longestMs = Math.max(longestMs ?? 0, performance.now() - sentMs);
+    await sleep(WATCH_INTERVAL_MS);
+  };
+  const watch = loop(askHealth, name === 'bulk' ? 1 : 0);
+  const result = await generate(bench.generator, job).finally(watch.stop);
+  await checkpoint;
   const end = await usage(contestant);
-  const what = `${contestant.title}, ${load.title}`;
+  const what = `${title}, ${load.title}`;
   bench.nextRecord = result.next;
   bench.results.count(what, result);
-  bench.results.verifiedTokens += await verify(contestant, result.samples, records);
+  bench.results.verifiedTokens += await verify(contestant, result, records);
   const rate = result.count / result.durationS;
   tell(`${what}: ${Math.round(rate)}/s, p99 ${result.p99Ms.toFixed(1)} ms`);
+  if (job.intervalMs !== undefined)
+    return { rate, figures: { [STEADY_P99]: result.p99Ms, [STEADY_RATE]: 1_000 / job.intervalMs } };
   const [unit, units] = records > 1 ? ['value', records * VALUES_PER_RECORD] : ['request', 1];
   const each = (used: keyof typeof end) => (end[used] - start[used]) / (result.count * units);
   const figures = {
@@ -141,15 +136,15 @@ export async function measure(
     [`WAL bytes a ${unit}`]: each('walBytes'),
     [LONGEST]: longestMs,
   };
-  return { result, rate, figures };
+  return { rate, figures };
 }
 
 /** What a contestant has used so far; NaN: not known. */
 async function usage({ pid, databasePid, databaseUrl }: Contestant) {
   const sql = "select pg_current_wal_insert_lsn() - '0/0' as bytes";
   return {
-    serviceCpuS: cpuSeconds(pid),
-    databaseCpuS: databasePid === undefined ? NaN : familyCpuSeconds(databasePid),
+    serviceCpuS: await cpuSeconds(pid),
+    databaseCpuS: databasePid === undefined ? NaN : await familyCpuSeconds(databasePid),
     walBytes: databaseUrl === undefined ? NaN : Number((await query(databaseUrl, sql))[0]!.bytes),
   };
 }
@@ -162,33 +157,13 @@ function generate(generator: ChildProcess, job: Job): Promise<JobResult> {
     generator.once('message', (reply: Reply) => {
       generator.off('exit', onExit);
       if ('error' in reply) reject(new Error(reply.error));
-      else resolve(reply.result);
+      else resolve(reply);
     });
     generator.send(job, (error) => error && reject(error));
   });
 }
 
-const WATCH_INTERVAL_MS = 5;
-
-/**
- * Asks GET /health/live again and again, from this process. The longest time of an answer shows how
- * long the event loop is blocked, from a caller's view. nodejsEventloopLagMaxSeconds is no substitute,
- * because it includes the 10 ms interval of its timer.
- */
-async function longestAnswerMs(url: string, isOver: () => boolean): Promise<number> {
-  let longestMs = 0;
-  while (!isOver()) {
-    const sentMs = performance.now();
-    await (await fetch(`${url}/health/live`)).arrayBuffer();
-    longestMs = Math.max(longestMs, performance.now() - sentMs);
-    await new Promise((resolve) => setTimeout(resolve, WATCH_INTERVAL_MS));
-  }
-  return longestMs;
-}
-
 /** Tells the progress of a run, with the time since its start. */
 export function tell(text: string): void {
-  const seconds = Math.round(performance.now() / 1_000);
-  const minutes = Math.floor(seconds / 60);
-  process.stderr.write(`[${minutes}:${String(seconds % 60).padStart(2, '0')}] ${text}\n`);
+  console.error(`[${Math.round(performance.now() / 1_000)} s] ${text}`);
 }

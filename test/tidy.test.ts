@@ -148,7 +148,7 @@ test('functions are short: the linter counts the lines of one with blocks', () =
 
 /** Lines of code that each part has at most. To raise one is a decision. */
 const MOST_LINES: Readonly<Record<string, number>> = {
-  bench: 1550,
+  bench: 1400,
   'clients/python': 1500,
   deploy: 30,
   examples: 540,
