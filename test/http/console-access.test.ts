@@ -57,6 +57,9 @@ describe('every answer', () => {
       expect(answer.headers['access-control-allow-origin']).toBeUndefined();
       expect(answer.headers.allow !== undefined).toBe(status === 405);
       if (method === 'HEAD') expect(answer.text).toBe('');
+      // A proxy that collects events would show them too late.
+      const isStream = path === '/console/events';
+      expect(answer.headers['x-accel-buffering']).toBe(isStream ? 'no' : undefined);
     },
   );
 
