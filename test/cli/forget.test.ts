@@ -121,6 +121,21 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
     for (const i of [0, 499, 500, 1_099, 1_200]) expect(await restored(all[i]!)).toBeUndefined();
   });
 
+  test.each([
+    ['x\n'.repeat(100_000), 'Line 1 is not a JSON string. Nothing was forgotten.'],
+    ['x\n'.repeat(100_001), 'more than 100,000 values: forget them in several files.'],
+    ['x'.repeat(2 ** 24), 'Line 1 is not a JSON string. Nothing was forgotten.'],
+    ['x'.repeat(2 ** 24 + 1), 'more than 16 MiB: forget them in several files.'],
+  ])(
+    'values of a file: 100,000 and 16 MiB are read, more is refused whole (%#)',
+    async (text, words) => {
+      const file = at.write('values.ndjson', text);
+      const { code, stdout, stderr } = await forget('--values', file, '--dry-run');
+      expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+      expect(stderr).toContain(words);
+    },
+  );
+
   test('`forget` without --yes and without a terminal exits 1 and removes nothing', async () => {
     const [token] = (await tokenize('nobody asked')) as [string];
     for (const result of [await forget(token), await fed(token, '--file', '-')]) {

@@ -69,7 +69,7 @@ async function forget(body: object) {
 /** The exit code and the result of `forget --values`. */
 async function scan(values: string[], ...options: string[]) {
   const file = join(at.service.place.folder, 'values.ndjson');
-  writeFileSync(file, values.map((value) => `${JSON.stringify(value)}\n`).join(''));
+  writeFileSync(file, `\ufeff${values.map((value) => `${JSON.stringify(value)}\n`).join('')}`);
   const args = ['forget', '--values', file, '--json', ...options];
   const { code, stdout } = await runCli(args, at.service.place);
   return [code, JSON.parse(stdout)] as const;
