@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { placeFor, withVault } from '../support/command.ts';
-import { call, createClient, startService, until } from '../support/service.ts';
+import { start } from '../support/running.ts';
+import { CLI, call, createClient, environmentOf, startService, until } from '../support/service.ts';
 import { COLOURS, hasTerminal, runOnTerminal, serveOnTerminal } from '../support/terminal.ts';
 import { sql } from '../support/vault.ts';
 
@@ -215,6 +216,15 @@ describe('C32: control and bidi characters', () => {
       }
       expect(pretty.output()).toMatch(COLOURS);
       expect(plain(pretty.output())).not.toMatch(RAW);
+    });
+
+    test('and a pretty log in a pipe has no colours, whatever the environment asks for', async () => {
+      const env = { PORT: '0', OPS_PORT: '0', LOG_FORMAT: 'pretty', FORCE_COLOR: '1' };
+      const surroundings = { cwd: at.place.folder, env: environmentOf(at.place, env) };
+      const service = start([process.execPath, CLI, 'serve'], surroundings);
+      await service.wrote(/listening/);
+      await service.stop('SIGTERM');
+      expect(service.output()).not.toMatch(COLOURS);
     });
 
     test('and in lists of API keys', async () => {
