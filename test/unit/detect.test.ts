@@ -122,6 +122,11 @@ test('what is taken is no part of a stretch, and the rest of it stays none in cl
     'https://bob:pw@x.de',
     'q=1',
   ]);
+  const after: Found = { from: 5, to: 13, kind: 'a', finder: 'phone' };
+  expect(chosen('a_tok+1234567', [after], [{ from: 0, to: 5 }])).toEqual([after]);
+  // A span of the caller with a token in it.
+  const nested = [5, 6].map((from) => ({ from, to: 15 - from }));
+  expect(chosen('a_tok+1234567', [after], nested)).toEqual([{ ...after, from: 10 }]);
 });
 
 test('a long value is several, none of which a kind refuses', () => {
