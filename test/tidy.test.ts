@@ -157,7 +157,7 @@ const MOST_LINES: Readonly<Record<string, number>> = {
   'packages/client': 1080,
   'packages/console': 3340,
   'packages/model-proxy': 790,
-  'packages/paths': 330,
+  'packages/paths': 332,
   root: 52,
   src: 1000,
   'src/access': 790,
@@ -174,13 +174,13 @@ const MOST_LINES: Readonly<Record<string, number>> = {
   'src/ops': 2170,
   'src/policy': 1430,
   'src/process': 935,
-  'src/public': 3232,
+  'src/public': 3235,
   'src/records': 1290,
   'src/shape': 930,
   'src/store': 2060,
   'src/tokens': 1380,
   'src/vault': 710,
-  tests: 42410,
+  tests: 42420,
 };
 
 // Without a repository, nobody adds a line.

@@ -164,7 +164,7 @@ test('arguments of tools go as tokens, where a JSON text stays one', async () =>
 test('definitions of tools go as tokens, but their names', async () => {
   const parameters = {
     type: 'object',
-    properties: { name: { type: 'string', description: MAIL, enum: [MAIL] } },
+    properties: { name: { maximum: 4111111111111111, description: MAIL, enum: [MAIL] } },
     required: ['name'],
   };
   const tools = [
@@ -174,6 +174,8 @@ test('definitions of tools go as tokens, but their names', async () => {
   const { function: its } = body.tools[0];
   expect(JSON.stringify(its).match(new RegExp(TOKEN, 'g'))).toHaveLength(3);
   expect([its.name, its.parameters.required]).toEqual(['find', ['name']]);
+  // A bound is no number of a person, and the schema needs it.
+  expect(its.parameters.properties.name.maximum).toBe(4111111111111111);
   const examples = [
     { id: MAIL, data: MAIL, status: `of ${MAIL}`, n: 4111111111111111, type: 'a/b=' },
   ];

@@ -230,8 +230,12 @@ export function hasItems({ every, indexes }: PathNode): boolean {
   return every !== undefined || indexes.size > 0;
 }
 
-/** A string, which a colon makes a name, or a number that is as long as one of a telephone. */
-const LITERAL = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|-?\d[\d.eE+-]{6,}/g;
+/**
+ * A string, which a colon makes a name, or a number that is as long as one of a telephone. First
+ * `maximum` and `minimum` of a JSON Schema, which stay: 2147483647 is a telephone number.
+ */
+const LITERAL =
+  /("\w{1,12}imum"\s*:\s*-?\d[\d.eE+-]*)|"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|-?\d[\d.eE+-]{6,}/g;
 
 /**
  * A JSON text in which `replace` made all strings, names and long numbers. What it changes becomes
@@ -241,7 +245,8 @@ export function replaceLiterals(
   json: string,
   replace: (text: string, isName: boolean) => string,
 ): string {
-  return json.replace(LITERAL, (literal, colon = '') => {
+  return json.replace(LITERAL, (literal, bound, colon = '') => {
+    if (bound !== undefined) return literal;
     const isString = literal.startsWith('"');
     const text = isString ? JSON.parse(literal.slice(0, literal.length - colon.length)) : literal;
     const replaced = replace(text, colon !== '');

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { nearest, parsePaths, pathText, stepsOf } from '../src/index.ts';
+import { nearest, parsePaths, pathText, replaceLiterals, stepsOf } from '../src/index.ts';
 
 const steps = fc.array(fc.oneof(fc.nat(), fc.string({ unit: 'binary' })), { minLength: 1 });
 
@@ -57,4 +57,13 @@ test.each([
   ['telephone', undefined],
 ])('%j is nearest to %j', (field, name) => {
   expect(nearest(field, ['email', 'phone', 'xy'])).toBe(name);
+});
+
+test('strings, names and long numbers are replaced, but the bounds of a JSON Schema', () => {
+  const bounds = '"maximum" : 2147483647,"exclusiveMinimum":-1234567.5';
+  const replaced = replaceLiterals(
+    `{"n":[2147483647, 12],${bounds},"a":"maximum"}`,
+    (text) => `<${text}>`,
+  );
+  expect(replaced).toBe(`{"<n>":["<2147483647>", 12],${bounds},"<a>":"<maximum>"}`);
 });

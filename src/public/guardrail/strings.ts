@@ -13,6 +13,8 @@ const VERBATIM = new Set(
 const ID = /^[\w.:/+=-]*$/;
 /** A number of fewer than seven digits, or a fraction, is none of a telephone, card or account. */
 const LEAST_NUMBER = 1_000_000;
+/** In the schema of a tool: 2147483647 is a telephone number, too. */
+const BOUND = /imum$/;
 const IDENTIFIER = /^[\w.-]{1,64}$/;
 /** Parts of messages that are text. All others are images and files. */
 const TEXT_PARTS = new Set(
@@ -59,7 +61,8 @@ export function replaceStrings(json: unknown, walk: Walk, within = '', depth = 0
 }
 
 function replaceNumber(number: number, name: string, { replace }: Walk): unknown {
-  if (!Number.isInteger(number) || Math.abs(number) < LEAST_NUMBER) return number;
+  if (!Number.isInteger(number) || Math.abs(number) < LEAST_NUMBER || BOUND.test(name))
+    return number;
   const text = String(number);
   const replaced = replace(text, name);
   return replaced === text ? number : replaced;
