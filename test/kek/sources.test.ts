@@ -133,13 +133,6 @@ describe.skipIf(!hasOpenssl).each(SOURCES)('$name', (source) => {
     expect(await inThread).toMatch(/did not respond within 1 s|TimeoutError|in time/);
   });
 
-  test.runIf(StandIn === TransitStandIn)('the time of all attempts has the pauses', async () => {
-    service.fail(service.path, 'hang up', 'hang up', 'hang up');
-    // 200 and 800 ms.
-    expect(await problemWith({}, { attemptMs: 900, totalMs: 990 })).toContain('ECONNRESET');
-    expect(service.faults).not.toEqual([]);
-  });
-
   test.each<readonly [number, string, RegExp]>(refusals)(
     'a refusal says what to do: %i %s',
     async (status, code, remedy) => {
