@@ -19,6 +19,8 @@ export class Connection {
   #resolve: (answer: Answer) => void = () => {};
   #reject: (error: Error) => void = () => {};
   #text = '';
+  /** Of the whole answer; 0: the head is not complete. */
+  #end = 0;
 
   constructor(url: string) {
     const { hostname: host, port } = new URL(url);
@@ -48,15 +50,18 @@ export class Connection {
 
   #read(chunk: string): void {
     this.#text += chunk;
+    // To search a text of many chunks copies it, so it is done for the first and for the last one.
+    if (this.#text.length < this.#end) return;
     const headEnd = this.#text.indexOf('\r\n\r\n');
     if (headEnd === -1) return;
     const [, length] = CONTENT_LENGTH.exec(this.#text) ?? [];
     if (length === undefined) this.#reject(new Error('an answer without Content-Length'));
-    const bodyStart = headEnd + 4;
-    if (this.#text.length < bodyStart + Number(length)) return;
+    this.#end = headEnd + 4 + Number(length);
+    if (this.#text.length < this.#end) return;
     const status = Number(this.#text.slice(STATUS_AT, STATUS_AT + 3));
-    const body = this.#text.slice(bodyStart);
+    const body = this.#text.slice(headEnd + 4);
     this.#text = '';
+    this.#end = 0;
     this.#resolve({ status, body });
   }
 }
