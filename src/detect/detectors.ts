@@ -64,8 +64,9 @@ const ESCAPE = String.raw`(?<=\\(?:[bfnrt]|u[\da-fA-F]{4}))`;
 /** No word goes on here. */
 const BEGINS = String.raw`(?:(?<![\p{L}\p{N}])|${ESCAPE})`;
 
+const BLANKS = ' \u00a0\u2009\u202f';
 /** Between the digits of a number, one at a time. Word processors have their own hyphens. */
-const SEPARATORS = ' \u00a0\u2009\u202f\u2010\u2011\u2012\u2013-';
+const SEPARATORS = `${BLANKS}\u2010\u2011\u2012\u2013-`;
 const ALPHANUMERIC = /[\p{L}\p{N}]/u;
 
 /** A number of letters and digits that its check digits prove. */
@@ -137,7 +138,7 @@ const DATE = /^(?:\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}[./-]\d{1,2}[./-]\d{1,2})
 /** The last group of digits, with what is before it. */
 const LAST_GROUP = /\D{1,3}\d{1,17}$/;
 /** Up to a space: behind a hyphen, another number goes on, such as an ISBN. */
-const FIRST_GROUP = /^[^ \u00a0\u2009\u202f]+[ \u00a0\u2009\u202f]+/;
+const FIRST_GROUP = new RegExp(`^[^${BLANKS}]+[${BLANKS}]+`);
 
 function phoneDetector(country: string | null): Detector {
   const isPhone = phoneFinder(country);

@@ -230,12 +230,22 @@ export function hasItems({ every, indexes }: PathNode): boolean {
   return every !== undefined || indexes.size > 0;
 }
 
-/**
- * A string, which a colon makes a name, or a number that is as long as one of a telephone. First
- * `maximum` and `minimum` of a JSON Schema, which stay: 2147483647 is a telephone number.
- */
-const LITERAL =
-  /("\w{1,12}imum"\s*:\s*-?\d[\d.eE+-]*)|"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|-?\d[\d.eE+-]{6,}/g;
+/** `minimum`, `exclusiveMaximum` of a JSON Schema: 2147483647 is a telephone number elsewhere. */
+const BOUND = String.raw`\w{1,12}imum`;
+const WHOLE_BOUND = new RegExp(`^${BOUND}$`);
+
+/** Whether a field is the bound of a number in a JSON Schema. */
+export function isSchemaBound(name: string): boolean {
+  return WHOLE_BOUND.test(name);
+}
+
+const STRING = String.raw`"[^"\\]*(?:\\.[^"\\]*)*"`;
+const NUMBER = String.raw`-?\d[\d.eE+-]`;
+/** A bound, a string, which a colon makes a name, or a number as long as one of a telephone. */
+const LITERAL = new RegExp(
+  String.raw`("${BOUND}"\s*:\s*${NUMBER}*)|${STRING}(\s*:)?|${NUMBER}{6,}`,
+  'g',
+);
 
 /**
  * A JSON text in which `replace` made all strings, names and long numbers. What it changes becomes

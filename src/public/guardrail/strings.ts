@@ -1,4 +1,4 @@
-import { isJson, replaceLiterals } from '#paths';
+import { isJson, isSchemaBound, replaceLiterals } from '#paths';
 import { invalid, isObject } from '../body/data.ts';
 
 /** The schema of a tool is the deepest. */
@@ -13,8 +13,6 @@ const VERBATIM = new Set(
 const ID = /^[\w.:/+=-]*$/;
 /** A number of fewer than seven digits, or a fraction, is none of a telephone, card or account. */
 const LEAST_NUMBER = 1_000_000;
-/** In the schema of a tool: 2147483647 is a telephone number, too. */
-const BOUND = /imum$/;
 const IDENTIFIER = /^[\w.-]{1,64}$/;
 /** Parts of messages that are text. All others are images and files. */
 const TEXT_PARTS = new Set(
@@ -61,7 +59,7 @@ export function replaceStrings(json: unknown, walk: Walk, within = '', depth = 0
 }
 
 function replaceNumber(number: number, name: string, { replace }: Walk): unknown {
-  if (!Number.isInteger(number) || Math.abs(number) < LEAST_NUMBER || BOUND.test(name))
+  if (!Number.isInteger(number) || Math.abs(number) < LEAST_NUMBER || isSchemaBound(name))
     return number;
   const text = String(number);
   const replaced = replace(text, name);
