@@ -79,7 +79,6 @@ async function claim(): Promise<number> {
 function accept(socket: Socket): void {
   const connection = { socket, framer: new Framer() };
   connections.add(connection);
-  socket.setNoDelay(true);
   socket.on('error', () => {});
   socket.on('close', () => void drop(connection));
   socket.on('data', (chunk: Buffer) => {

@@ -81,7 +81,7 @@ export class Framer {
  */
 export function leavesIdle(answer: Uint8Array): boolean {
   const n = answer.length;
-  return n >= 6 && answer[n - 6] === 0x5a && answer[n - 2] === 5 && answer[n - 1] === 0x49;
+  return answer[n - 6] === 0x5a && answer[n - 2] === 5 && answer[n - 1] === 0x49;
 }
 
 export function simpleQuery(text: string): Buffer {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
-import { Framer, leavesIdle, type WirePart } from '../../src/embedded/wire.ts';
+import { Framer, leavesIdle, simpleQuery, type WirePart } from '../../src/embedded/wire.ts';
 
 const SSL_REQUEST = startup(80877103);
 const GSS_REQUEST = startup(80877104);
@@ -37,6 +37,8 @@ function oneByteEach(bytes: Buffer): Buffer[] {
 
 const EXTENDED = [message('P', 'parse'), message('B', 'bind'), message('E', 'execute')];
 
+const QUERY = message('Q', 'abc\0');
+const LONGEST = Buffer.from([0x51, 0x0f, 0xff, 0xff, 0xff]);
 const END: WirePart = { kind: 'end' };
 const ASKED: WirePart = { kind: 'encryption_request' };
 const STARTED = group(STARTUP);
@@ -47,6 +49,8 @@ test.each<[string, Buffer[], WirePart[]]>([
   ['a request to cancel is the end', [CANCEL_REQUEST], [END]],
   ['a start-up packet is a group', [STARTUP], [STARTED]],
   ['nothing is given before the group is whole', [STARTUP, ...EXTENDED], [STARTED]],
+  ['our own statement is whole', [STARTUP, simpleQuery('abc')], [STARTED, group(QUERY)]],
+  ['the longest message is waited for', [STARTUP, LONGEST], [STARTED]],
   ['Terminate is the end', [STARTUP, message('X')], [STARTED, END]],
 ])('%s', (_, chunks, parts) => {
   expect(partsOf(...chunks)).toEqual(parts);

@@ -155,3 +155,72 @@ test('a signal that lives on keeps nothing of the calls that had it', async () =
   expect(kept.deref()).toBeUndefined();
   expect(signal.aborted).toBe(false);
 });
+
+const clientOf = (fetch: Fetch) =>
+  new Standin({ url: 'http://127.0.0.1:8080', apiKey: API_KEY, fetch });
+const thrown = (asked: Promise<unknown>): Promise<any> => asked.catch((one) => one);
+const PROXY =
+  'this answer comes from a proxy or another server, not from Standin; is url the address of the service itself?';
+
+test.each([
+  `StandinError: tokenize: 400 bad_answer: ${PROXY}`,
+  'UnauthorizedError: tokenize: 401 unauthorized: the API key is unknown, expired or revoked; issue another with standin api-key issue --client NAME',
+  'ForbiddenError: tokenize: 403 forbidden: this client may not tokenize; an operator can allow it: standin client update CLIENT --can tokenize',
+  'StandinError: tokenize: 404 not_found: is url the address of the service itself?',
+  'UnavailableError: tokenize: 408 request_timeout',
+  'StandinError: tokenize: 412 precondition_failed: the policy in force is not the one of If-Match; GET /api/v1/policy answers with its ETag: the vault has no policy; apply one, or leave out policy: true',
+  'StandinError: tokenize: 413 payload_too_large: the body has more than 1024 bytes (BODY_LIMIT); send fewer values in a request: lower maxBytes, or raise BODY_LIMIT of the service',
+  'LimitError: tokenize: 429 user_limit: the client exceeded a limit, and the wait is longer than timeoutMs; send less, or raise timeoutMs',
+  'UnavailableError: tokenize: 500 internal_error',
+  'UnavailableError: tokenize: 503 overloaded: the service is overloaded or draining',
+])('%s: at once, with its facts and no others', async (text) => {
+  const [, status, code, message] = /: (\d+) (\w+)(?:: (.*?))?(?:: the vault .*|: lower .*)?$/.exec(
+    text,
+  )!;
+  const service = clientOf(async () => answer(Number(status), { error: code, message }));
+  const { detail, ...facts } = await thrown(service.tokenizeValues(['a']));
+  const wait = status === '429' ? { retryAfterMs: 600_000 } : {};
+  expect(facts).toEqual({ status: Number(status), code, attempts: 1, ...wait });
+  expect(String(await thrown(service.tokenizeValues(['a'])))).toBe(text);
+});
+
+test.each<[string, unknown]>([
+  ['EPIPE', { cause: { code: 'EPIPE' }, code: 'OTHER', name: 'TypeError' }],
+  ['ECONNREFUSED', { code: 'ECONNREFUSED', name: 'Error' }],
+  ['SyntaxError', { cause: { code: 'Ann Lee' }, name: 'SyntaxError' }],
+  ['bad port', { cause: { message: 'bad port' }, name: 'TypeError' }],
+  ['no reason given', undefined],
+])('without an answer, the reason is %s after %o', async (detail, failure) => {
+  const error = await thrown(clientOf(() => Promise.reject(failure)).health());
+  expect({ ...error }).toEqual({ code: 'network_error', attempts: 1, detail });
+  expect(error.message).toContain(` (${detail}); is url right`);
+});
+
+const ASKED: Readonly<Record<string, (client: Standin) => Promise<unknown>>> = {
+  health: (client) => client.health(),
+  policy: (client) => client.policyInForce(),
+  detokenize: (client) => client.detokenize({ a: 'x' }, { lenient: true }),
+  'text/tokenize': (client) => client.tokenizeText('x', []),
+  'text/detokenize': (client) => client.detokenizeText('x'),
+};
+test.each([
+  'health {"status":"up"}',
+  'policy {"version":"1","fields":[]} {"version":1} {"version":1,"fields":[null]} {"version":1,"fields":[{"path":1,"kind":"a"}]} {"version":1,"fields":[{"path":"a"}]}',
+  'detokenize {} [null] [{"path":1,"reason":"unknown"}] [{"path":"x","reason":"unknown"}] [{"path":"data.values[0]","reason":"other"}]',
+  'text/tokenize {"data":{"text":"x"}} {"data":{"text":"x","spans":[],"conversation":1}}',
+  'text/detokenize {} [{"path":"x","reason":"unknown"}] [{"path":"data.text[9:1]","reason":"unknown"}] [{"path":"data.text[0:9]","reason":"unknown"}] [{"path":"data.text[0:1]","reason":"other"}]',
+])('each of these answers is refused as one of another structure: %s', async (row) => {
+  const [operation, ...texts] = row.split(' ');
+  for (const text of texts) {
+    const left = `{"data":{"values":["x"],"text":"x"},"unapplied":${text}}`;
+    const body = operation!.endsWith('detokenize') ? left : text;
+    const headers = { etag: 'a', 'x-request-id': 'r' };
+    const error = await thrown(
+      ASKED[operation!]!(clientOf(async () => new Response(body, { headers }))),
+    );
+    const facts = { status: 200, code: 'bad_answer', attempts: 1, requestId: 'r' };
+    expect([text, { ...error }]).toEqual([text, facts]);
+    const said = `StandinError: ${operation}: the answer does not match the request: ${PROXY}`;
+    expect(String(error)).toBe(said);
+  }
+});

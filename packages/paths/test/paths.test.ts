@@ -50,13 +50,14 @@ test.each([
 
 test.each([
   ['emial', 'email'],
-  ['Email ', 'email'],
+  ['  EMAIL ', 'email'],
   ['e-mail', 'email'],
   ['phones', 'phone'],
-  ['ab', undefined],
+  ['xb', undefined],
+  ['vuw', 'uvw'],
   ['telephone', undefined],
 ])('%j is nearest to %j', (field, name) => {
-  expect(nearest(field, ['email', 'phone', 'xy'])).toBe(name);
+  expect(nearest(field, ['EMXIL', 'email', 'phone', 'xy', 'uvw'])).toBe(name);
 });
 
 test('strings, names and long numbers are replaced, but the bounds of a JSON Schema', () => {
