@@ -125,6 +125,23 @@ const FOUND: readonly (readonly [what: string, target: string, body: Body])[] = 
     'ruled full guardrail request',
     mapped(name, body),
   ]),
+  ...(
+    [
+      [
+        'lists in a JSON',
+        [
+          { text: '[', times: 520_000 },
+          { text: ']', times: 520_000 },
+        ],
+      ],
+      ['escapes in a JSON', ['["', { text: '\\n', times: 340_000 }, '"]']],
+      ['names in a JSON', ['{', { text: '"a b#":"",', times: 9_900 }, '"":""}']],
+    ] as const
+  ).map(([what, join]): [string, string, Body] => [
+    `${what} text of a guardrail`,
+    'ruled full guardrail request',
+    mapped('texts', { list: [{ join }] }),
+  ]),
   [
     'texts that end in what may be a token',
     'ruled full guardrail response',

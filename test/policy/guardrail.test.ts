@@ -161,6 +161,21 @@ test('arguments of tools go as tokens, where a JSON text stays one', async () =>
   expect((await asked(['Hi'], name)).body.structured_messages[0].name).toMatch(TOKEN);
 });
 
+test('escapes of a text that is JSON hide nothing, also in a JSON text within it', async () => {
+  const inner = JSON.stringify({ 'ann.lee@example.com': 4111111111111111 });
+  const text = `[{"to": "\\u0061nn.lee\\u0040example.com", "in":${JSON.stringify(inner)}}]`;
+  const more = {
+    structured_messages: [{ role: 'tool', content: text }],
+    litellm_call_id: newCall(),
+  };
+  const { body } = await asked([text], more);
+  const hidden = `[{"to": "*", "in":${JSON.stringify('{"*":"*"}')}}]`;
+  expect(body.texts[0].replace(new RegExp(TOKEN, 'g'), '*')).toBe(hidden);
+  expect(body.structured_messages).toBe(undefined);
+  const back = (await answered(body.texts, more)).body.texts[0];
+  expect(JSON.parse(back)[0].to).toBe(MAIL);
+});
+
 test('definitions of tools go as tokens, but their names', async () => {
   const parameters = {
     type: 'object',

@@ -1,4 +1,4 @@
-import { isJson, replaceLiterals } from '#paths/json-text';
+import { IDENTIFIER, replaceLiterals, replaceText } from '#paths/json-text';
 import { ProxyError } from './failures.ts';
 import { type Fields, type Rule, SOURCE } from './routes.ts';
 
@@ -27,13 +27,14 @@ function byRule(value: unknown, rule: Rule, path: string, walk: Walk): unknown {
       : byRule(value, 'text', path, walk);
   switch (rule) {
     case 'text':
-      if (typeof value === 'string') return replaceJson(value, walk.replace);
+      if (typeof value === 'string') return replaceText(value, walk.replace);
       throw new ProxyError(
         400,
         `${path}: must be text; the proxy cannot check anything else here.`,
       );
     case 'json':
-      return JSON.parse(inJson(JSON.stringify(value), walk.replace));
+      // In a list, because a number alone is no JSON text to look into.
+      return JSON.parse(replaceText(JSON.stringify([value]), walk.replace))[0];
     case 'verbatim':
       return verbatim(value, path);
     case 'file':
@@ -68,8 +69,6 @@ function byFields(value: object, fields: Fields, path: string, walk: Walk): unkn
 
 /** A name that a person could have written is not repeated in an error. */
 const shown = (name: string) => (IDENTIFIER.test(name) ? name : '*');
-/** Names of fields. Numbers of cards and accounts do not have this form. */
-const IDENTIFIER = /^[$A-Za-z_-]{1,64}\d{0,4}$/;
 /** Ids, types, names of tools and models, Base64. */
 const VERBATIM = /^@?[\w.:/+=-]*$/;
 
@@ -82,16 +81,4 @@ function verbatim(value: unknown, path: string): unknown {
     );
   });
   return value;
-}
-
-/** Of a text that is JSON, the strings: their escapes would hide what is in them. */
-function replaceJson(text: string, replace: Replace): string {
-  return /^\s*[[{"]/.test(text) && isJson(text) ? inJson(text, replace) : replace(text);
-}
-
-/** The strings and long numbers of a JSON text, and names that are no identifiers. */
-function inJson(json: string, replace: Replace): string {
-  return replaceLiterals(json, (text, isName) =>
-    isName && IDENTIFIER.test(text) ? text : replaceJson(text, replace),
-  );
 }

@@ -264,6 +264,28 @@ export function replaceLiterals(
   });
 }
 
+/** Names of fields. Numbers of cards and accounts do not have this form. */
+export const IDENTIFIER = /^[$A-Za-z_-]{1,64}\d{0,4}$/;
+
+/**
+ * A text in which `replace` made all that a person can have written: of a JSON object, list or
+ * string the strings, long numbers and names that are no identifiers, because their escapes would
+ * hide what is in them; of any other text the whole.
+ * @param admit called with each text that may be JSON, before it is parsed
+ */
+export function replaceText(
+  text: string,
+  replace: (text: string) => string,
+  admit?: (json: string) => void,
+): string {
+  if (!/^\s*[[{"]/.test(text)) return replace(text);
+  admit?.(text);
+  if (!isJson(text)) return replace(text);
+  return replaceLiterals(text, (one, isName) =>
+    isName && IDENTIFIER.test(one) ? one : replaceText(one, replace, admit),
+  );
+}
+
 export function isJson(text: string): boolean {
   try {
     JSON.parse(text);

@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { countParts, replaceText } from '#paths';
 import { CallerError } from '../../errors.ts';
 import type { Viewer } from '../../policy/rules.ts';
 import {
@@ -123,11 +124,16 @@ function stringsOf({ json, texts }: Guarded) {
   let hasFiles = Array.isArray(images) && images.length > 0;
   let count = 0;
   const take = (text: string, path: string): string => {
-    if (count++ === MAX_STRINGS) throw tooMany(path);
+    if (++count > MAX_STRINGS) throw tooMany(path);
     if (!text.isWellFormed())
       throw invalid(`${path}: must be well-formed Unicode; it has half of a surrogate pair`);
     strings.add(text);
     return text;
+  };
+  const admit = (json: string, path: string) => {
+    const { names, containers } = countParts(json, MAX_STRINGS - count);
+    count += names + containers;
+    if (count > MAX_STRINGS) throw tooMany(path);
   };
   const onFile = () => {
     hasFiles = true;
@@ -136,7 +142,15 @@ function stringsOf({ json, texts }: Guarded) {
   const calls = Array.isArray(rows) ? undefined : json.tool_calls;
   const parts = { texts, tools: json.tools, structured_messages: rows, tool_calls: calls };
   for (const [path, part] of Object.entries(parts))
-    replaceStrings(part, { path, replace: (text) => take(text, path), onFile });
+    replaceStrings(part, {
+      ...{ path, onFile },
+      replace: (text) =>
+        replaceText(
+          text,
+          (one) => take(one, path),
+          (json) => admit(json, path),
+        ),
+    });
   return { strings: [...strings], hasFiles };
 }
 
@@ -164,23 +178,25 @@ class CallValues extends TextValues {
   json(tokens: readonly Replacement[]): string {
     const { json, texts } = this.#guarded;
     const { tools, structured_messages: rows, tool_calls: calls } = json;
-    const safe = this.replaced(tokens);
+    const replaced = this.replaced(tokens);
+    const safe = (text: string) => replaceText(text, (one) => replaced.get(one)!);
     /** undefined: nothing changes, but what `texts` have. */
     const changed = (part: unknown, others?: ReadonlySet<string>): unknown => {
       let isChanged = false;
       const replace = (text: string, name: string): string => {
         const isElsewhere = (name === 'content' || name === 'text') && others?.has(text);
-        if (safe.get(text) !== text && !isElsewhere) isChanged = true;
-        return safe.get(text)!;
+        const made = safe(text);
+        if (made !== text && !isElsewhere) isChanged = true;
+        return made;
       };
-      const made = replaceStrings(part, { path: '', replace });
-      return isChanged ? made : undefined;
+      const walked = replaceStrings(part, { path: '', replace });
+      return isChanged ? walked : undefined;
     };
     this.isBlocked = !Array.isArray(rows) && changed(calls) !== undefined;
     if (this.isBlocked) return blocked(ARGUMENTS);
     return JSON.stringify({
       action: tokens.length > 0 ? 'GUARDRAIL_INTERVENED' : 'NONE',
-      texts: texts.map((text) => safe.get(text)),
+      texts: texts.map(safe),
       tools: changed(tools),
       // LiteLLM puts `texts` into the messages itself, without a detour over the form of OpenAI.
       structured_messages: changed(rows, new Set(texts)),

@@ -1,4 +1,4 @@
-import { isJson, isSchemaBound, replaceLiterals } from '#paths';
+import { isSchemaBound } from '#paths';
 import { invalid, isObject } from '../body/data.ts';
 
 /** The schema of a tool is the deepest. */
@@ -25,7 +25,7 @@ const TEXT_PARTS = new Set(
 interface Walk {
   /** For messages. */
   readonly path: string;
-  /** @param name of the string, '' in a list; of one in a JSON text, the name of that text */
+  /** @param name of the string, '' in a list */
   readonly replace: (text: string, name: string) => string;
   /** Called for each image or file of a message, which stays. */
   readonly onFile?: () => void;
@@ -38,8 +38,7 @@ interface Walk {
  * @throws CallerError invalid_type when it is nested too deep
  */
 export function replaceStrings(json: unknown, walk: Walk, within = '', depth = 0): unknown {
-  if (typeof json === 'string')
-    return isVerbatim(within, json) ? json : replaceString(json, within, walk);
+  if (typeof json === 'string') return isVerbatim(within, json) ? json : walk.replace(json, within);
   if (typeof json === 'number') return replaceNumber(json, within, walk);
   if (typeof json !== 'object' || json === null || within === 'required') return json;
   if (depth > MAX_DEPTH) throw invalid(`${walk.path}: is nested deeper than ${MAX_DEPTH} levels`);
@@ -64,11 +63,6 @@ function replaceNumber(number: number, name: string, { replace }: Walk): unknown
   const text = String(number);
   const replaced = replace(text, name);
   return replaced === text ? number : replaced;
-}
-
-function replaceString(text: string, name: string, { replace }: Walk): string {
-  if (name !== 'arguments' || !isJson(text)) return replace(text, name);
-  return replaceLiterals(text, (one, isName) => (isName ? one : replace(one, name)));
 }
 
 function isVerbatim(name: string, text: string): boolean {
