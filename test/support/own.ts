@@ -93,9 +93,15 @@ export async function ownCluster(settings?: Record<string, string>, parent?: str
 /** Until the returned function is called, or the test ends, commits wait for an absent standby. */
 export async function loseStandby(cluster: PostgresCluster): Promise<() => Promise<void>> {
   await cluster.alterSystem("set synchronous_standby_names = 'absent'");
-  const probe = cluster.administer("select pg_logical_emit_message(true, 'probe', '')");
   const waiting = "select 1 from pg_stat_activity where wait_event = 'SyncRep'";
-  await until(async () => (await cluster.administer(waiting)).length > 0, 'a commit that waits');
+  let probe: Promise<unknown> | undefined;
+  // The server follows the setting a moment later: a commit before that ends.
+  await until(async () => {
+    probe ??= cluster
+      .administer("select pg_logical_emit_message(true, 'probe', '')")
+      .finally(() => (probe = undefined));
+    return (await cluster.administer(waiting)).length > 0;
+  }, 'a commit that waits');
   const back = async () => {
     await cluster.alterSystem('reset synchronous_standby_names');
     await probe;
