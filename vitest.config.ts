@@ -5,7 +5,7 @@ const FAULT = 'test/fault/**/*.test.ts';
 /** Waits long or takes much processor time, and seldom breaks alone: `npm run test:long`, at every landing. */
 const LONG = [
   'test/browser/*.test.ts',
-  'test/cli/{bulk-resume,completion,guides}.test.ts',
+  'test/cli/{bulk-resume,completion,guides,there-and-back}.test.ts',
   'test/clients/*.test.ts',
   'test/deploy/{alerts,image,two-machines}.test.ts',
   'test/examples/*.test.ts',
@@ -15,7 +15,9 @@ const LONG = [
   'test/kek/{credentials,pkcs11,sources}.test.ts',
   'test/load/*.test.ts',
   'test/package/installed.test.ts',
-  'test/postgres/{backup,citus,count,deadline,migrate-data,overload,pgbouncer}.test.ts',
+  'test/policy/reserved.test.ts',
+  'test/postgres/{api-key-loads,backup,citus,count,deadline}.test.ts',
+  'test/postgres/{migrate-data,move,overload,pgbouncer}.test.ts',
   'test/redis/service.test.ts',
   'test/unit/nonces.test.ts',
 ];
