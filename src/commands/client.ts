@@ -332,7 +332,7 @@ async function listKeys(
   const rows = apiKeys.map((key) => [
     key.api_key_id,
     key.client_id,
-    names.get(key.client_id) ?? '-',
+    names.get(key.client_id)!,
     stateOf(key),
     ...[key.created_at, key.last_used_at, key.expires_at, key.revoked_at].map(time),
   ]);

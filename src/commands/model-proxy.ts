@@ -91,7 +91,6 @@ async function run({ standin, providerKeyFile, host, port, ...options }: ProxyCo
     // Open answers end first. A second signal ends them, too.
     if (!stop.aborted) await once(stop, 'abort');
     server.close();
-    server.closeIdleConnections();
     await once(server, 'close');
   });
 }

@@ -184,7 +184,7 @@ async function explain(error: unknown): Promise<string> {
   const code = errorCode(error) ?? errorCode((error as Error).cause);
   const detail = code === undefined ? '' : ` (${code})`;
   if (error instanceof InternalError) return `${error.message}${detail}. Run: standin doctor`;
-  return `Unexpected failure${detail}: ${error instanceof Error ? error.message : String(error)}`;
+  return `Unexpected failure${detail}: ${(error as Error).message}`;
 }
 
 const PERHAPS_DONE = '. The change may have been made: run the command again.';

@@ -32,6 +32,7 @@ function expectWhole(name: string): void {
 
 describe('two runs never write one file', () => {
   test('a run beside a live one is refused, with the process, whatever it is told', async () => {
+    runs.write('a.out.lock', '12345678901234');
     const live = await liveRun('a.out', ' --rejects a.rejects');
     const by = `Another run (process ${live.child.pid}) is writing`;
     for (const [files, written] of [

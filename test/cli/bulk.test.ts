@@ -198,6 +198,7 @@ describe('it refuses', () => {
     ['f.csv --fields a -o g.csv --timeout 0', 'whole number of seconds'],
     ['f.csv --fields a -o - --json', 'needs standard output for itself'],
     ['f.csv --fields a -o g.csv --rejects -', 'need names of files'],
+    ['f.csv --fields a -o g.csv --rejects r --rejected-rows -', 'need names of files'],
   ])('as wrong usage: %s', async (args, message) => {
     expect(await runs.failure(`tokenize ${args}`, {}, 2)).toContain(message);
   });
@@ -240,7 +241,7 @@ test('gzip data that is cut off is a failure, after the rows before it', async (
   const whole = gzipSync(csvOf(20_000, 'cut off'));
   runs.write('j.csv.gz', whole.subarray(0, whole.length - 1_000));
   const stderr = await runs.failure('tokenize j.csv.gz --fields email -o j.out.csv');
-  expect(stderr).toContain('The gzip data of j.csv.gz is damaged or cut off');
+  expect(stderr).toMatch(/The gzip data of j\.csv\.gz is damaged or cut off(?!.*--resume)/);
   expect(runs.exists('j.out.csv')).toBe(false);
   expect(runs.read('j.out.csv.partial').split('\r\n').length).toBeGreaterThan(2);
 });

@@ -1,6 +1,6 @@
-import { copyFileSync, existsSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { decoderFor } from '../../src/commands/age-files.ts';
@@ -26,6 +26,7 @@ beforeAll(async () => {
     expect(await at.result(`import all.csv${options}`)).toMatchObject({ imported: PAIRS });
   identity = await generateIdentity();
   recipient = await identityToRecipient(identity);
+  at.write('recipients', `# ours\r\n\r\n${recipient}\r\n`);
   for (const one of [at, other]) one.write('key.txt', `# made\n${identity}\n`);
 });
 
@@ -33,7 +34,7 @@ let folders = 0;
 /** A new export in parts, and the command that made it. */
 async function exported(): Promise<{ folder: string; command: string }> {
   const folder = at.path(`out-${++folders}`);
-  const command = `export -o ${folder} --recipient ${recipient} --part-size 1000`;
+  const command = `export -o ${folder} --recipients-file recipients --part-size 1000`;
   const { files, pairs } = await at.result(command);
   expect(pairs).toBe(PAIRS);
   expect(files).toBeGreaterThan(1);
@@ -59,8 +60,11 @@ test('C35: in parts, in clear only when told so, and only of one space', async (
   const none = await at.run(`export -o ${folder}`);
   expect([none.code, none.stderr]).toEqual([2, expect.stringContaining('--plain')]);
   const command = ['export', '-o', folder, '--plain', '--part-size', '1000', '--space', ''];
-  const { code, stderr } = await at.run(command);
-  expect(code).toBe(0);
+  const { code, stdout, stderr } = await at.run(command);
+  expect([code, stdout]).toEqual([
+    0,
+    expect.stringMatching(/^5,000 pairs in \d files in .*n\.\n$/),
+  ]);
   expect(stderr).toContain('every value in clear');
   expect(stderr).toContain('AUDIT_LOG is not set');
   const pairs = await pairsIn(folder);
@@ -70,6 +74,7 @@ test('C35: in parts, in clear only when told so, and only of one space', async (
   expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('is not empty')]);
   const empty = await at.result(`export -o ${at.path('empty')} --plain --space other`);
   expect(empty).toMatchObject({ files: 0, pairs: 0 });
+  expect(await other.result(`import ${at.path('empty')}`)).toMatchObject({ rows: 0 });
 });
 
 test('C35: the files are for their user alone, and the manifest has no value and no token', async () => {
@@ -113,8 +118,10 @@ test('F38: Ctrl-C completes the part, and the next run goes on', async () => {
     readdirSync(folder).some(
       (name) => name.startsWith('pairs-') && statSync(join(folder, name)).size > 0,
     );
-  const { code } = await at.interrupted(`${command} --rate 2000`, begun, 'SIGINT', env);
-  expect(code).toBe(130);
+  const end = await at.interrupted(`${command} --rate 2000`, begun, 'SIGINT', env);
+  const stopped =
+    /^[\d,]+ pairs in 1 file in .*\nStopped before the end\. Continue with --resume\.\n$/;
+  expect([end.code, end.stdout]).toEqual([130, expect.stringMatching(stopped)]);
   expect(readdirSync(folder)).toEqual(['manifest.json', 'pairs-0001.ndjson']);
   const { length: pairs } = await pairsIn(folder);
   const { lines } = readAudit(env.AUDIT_LOG);
@@ -161,7 +168,13 @@ test('F44: --resume refuses a complete export, and parts without a manifest', as
   rmSync(join(folder, 'manifest.json'));
   await refused(at, `${command} --resume`, 'no manifest.json of a run to continue');
   await refused(at, command, 'is not empty');
-  await refused(other, `import ${folder} --identity key.txt`, 'has no manifest.json');
+  for (const manifest of ['{}', '{"format":"standin export","version":2}']) {
+    at.write(`${basename(folder)}/manifest.json`, manifest);
+    const words = manifest === '{}' ? 'has no manifest.json' : 'use the release that wrote it';
+    await refused(other, `import ${folder} --identity key.txt`, words);
+  }
+  rmSync(join(folder, 'manifest.json'));
+  await refused(other, `import ${join(folder, 'pairs-0001.ndjson.age')}`, 'is encrypted: name');
   // A part alone is a file like that of any other vault.
   const part = join(folder, partsIn(folder)[0]!);
   const dry = await other.result(`import ${part} --identity key.txt --dry-run`);
@@ -184,6 +197,9 @@ test('a part of another export, a changed, a missing and a further one are refus
     spoil();
     for (const command of [whole, alone]) await refused(other, command, words);
   }
+  mkdirSync(path);
+  await refused(other, whole, `${path} cannot be read (EISDIR)`);
+  rmSync(path, { recursive: true });
   copyFileSync(kept, path);
   const further = join(folder, 'pairs-0009.ndjson.age');
   copyFileSync(join(folder, next!), further);
@@ -232,6 +248,11 @@ test('a file whose header does not end is refused before it fills the memory', a
   const decoded = decode(inPieces())[Symbol.asyncIterator]();
   await expect(decoded.next()).rejects.toThrow('header does not end');
   expect(read).toBeLessThan(70_000);
+  for (const length of [65_532, 65_533]) {
+    other.write('long.ndjson.age', `${'A'.repeat(length)}\n---${'A'.repeat(9)}`);
+    const words = await other.failure('import long.ndjson.age --identity key.txt');
+    expect(words.includes('header does not end')).toBe(length > 65_532);
+  }
 });
 
 test('an import whose key version is closed meanwhile seals with the next one', async () => {
@@ -251,6 +272,7 @@ test('an import whose key version is closed meanwhile seals with the next one', 
     return (await sql(other.place, text, [version]))[0]!.records as number;
   };
   const before = await sealedWith(1);
+  expect(await other.text('keyring status')).toMatch(/^dek +1 +closed /m);
   const { code, stdout, stderr } = await ended;
   expect(code, stderr).toBe(0);
   expect(JSON.parse(stdout)).toMatchObject({ imported: many.length, rejected: 0 });

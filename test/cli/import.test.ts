@@ -1,7 +1,7 @@
-import { userInfo } from 'node:os';
+import { hostname, userInfo } from 'node:os';
 import { describe, expect, test, vi } from 'vitest';
 import { POLICY_LEASE_MS } from '../../src/timeouts.ts';
-import { readAudit } from '../support/audit.ts';
+import { openIn, readAudit } from '../support/audit.ts';
 import { commandsOf, placeFor, withVault } from '../support/command.ts';
 import { pairsFile, pairsIn } from '../support/pairs.ts';
 import { servedVault } from '../support/served.ts';
@@ -78,8 +78,10 @@ describe.each(kinds())('import into the %s database', (kind) => {
   test('a value that has a token of this vault keeps it; the old one is detokenized', async () => {
     const value = 'carla@example.com';
     const own = await call('tokenize', value);
-    const counts = { imported: 1, detokenize_only: 1 };
-    expect(await importPairs([{ token: 'carla-1', value }])).toMatchObject(counts);
+    const file = pairsFile(at.place, [{ token: 'carla-1', value }]);
+    expect(await at.ok(`import ${file}`)).toMatch(
+      /^1 pair imported, 0 known before, 0 rejected; 1 for detokenize only, .* another token; [\d.]+ s\.\n$/,
+    );
     await expectPairs([{ token: own, value }]);
     expect(await call('detokenize', 'carla-1')).toBe(value);
   });
@@ -133,6 +135,7 @@ describe.each(usualKinds())('import, on %s', (kind) => {
       { token: 'other-kind', value, kind: 'card' },
       { token: 'other-space', value, space: 'no name' },
       { token: 'late', value, expires_at: '2020-01-01T00:00:00Z' },
+      { token: 'never', value, expires_at: 'soon' },
       { token: 'good', value: 'good value' },
       { token: 'l'.repeat(256), value: 'long'.repeat(16_384) },
     ];
@@ -141,7 +144,7 @@ describe.each(usualKinds())('import, on %s', (kind) => {
     expect(fields).toEqual([
       ...['1 token', '2 token', '3 token', '5 token', '6 token', '7 token', '8 token', '9 token'],
       ...['10 token', '11 value', '12 value', '13 value', '14 kind', '15 space'],
-      '16 expires_at',
+      ...['16 expires_at', '17 expires_at'],
     ]);
     for (const [i, words] of [
       'stands for another value: keep one of the two; tokenize the other here',
@@ -149,7 +152,7 @@ describe.each(usualKinds())('import, on %s', (kind) => {
       'was drawn by this vault for another value',
     ].entries())
       expect(found.lines[i]).toContain(words);
-    expect(found.counts).toMatchObject({ rows: 18, rejected: 15, imported: 3 });
+    expect(found.counts).toMatchObject({ rows: 19, rejected: 16, imported: 3 });
     expect(await call('detokenize', 'twice')).toBe('one');
     await expectPairs([{ token: 'good', value: 'good value' }, pairs.at(-1) as Pair]);
 
@@ -225,6 +228,7 @@ describe.each(usualKinds())('import, on %s', (kind) => {
     const good = pairsFile(at.place, [{ token: 'audited', value: 'jo@example.com' }]);
     const torn = pairsFile(at.place, [{ token: 'fine', value: 'v' }, { token: '' }]);
     const codes = [];
+    at.write('audit.log', '{"event":"old"}\n');
     for (const words of [`${good} --dry-run --space tenant`, good, torn])
       codes.push((await at.run(`import ${words}`, { AUDIT_LOG: at.path('audit.log') })).code);
     expect(codes).toEqual([0, 0, 1]);
@@ -234,7 +238,8 @@ describe.each(usualKinds())('import, on %s', (kind) => {
     const real = { ...about, is_dry_run: false, input: good };
     const log = at.read('audit.log');
     expect(readAudit(at.path('audit.log')).lines).toMatchObject([
-      { ...dry, outcome: 'started' },
+      { event: 'old' },
+      { ...dry, outcome: 'started', is_resumed: false, node: hostname() },
       { ...dry, outcome: 'success', ...counts },
       { ...real, outcome: 'started' },
       { ...real, outcome: 'success', ...counts },
@@ -242,7 +247,20 @@ describe.each(usualKinds())('import, on %s', (kind) => {
       { ...real, outcome: 'failed', input: torn },
     ]);
     expect(log).not.toContain('jo@example.com');
-    expect((await at.run('audit verify audit.log')).code).toBe(0);
+    at.write('part.log', `${log}{"ha`);
+    expect(await at.run('audit verify part.log')).toEqual({
+      code: 0,
+      stdout: `6 lines checked, 0 findings; 3 chains.
+Without a link, before them: 1 line.
+Skipped: 1 part of lines.
+`,
+      stderr: expect.stringMatching(/^100 % {2}7 lines, [\d,]+\/s\n$/),
+    });
+    at.write('spoilt.log', log + '{}\n'.repeat(1_001));
+    const spoilt = await at.run('audit verify spoilt.log --json');
+    expect(spoilt.stderr).toMatch(/\nspoilt\.log:9: .*\nstandin: 1,001 places where/s);
+    expect([spoilt.code, JSON.parse(spoilt.stdout).findings.length]).toEqual([1, 1_000]);
+    expect(openIn(at.place.folder).filter((name) => name.endsWith('.log'))).toEqual([]);
 
     const blocked = pairsFile(at.place, [{ token: 'blocked', value: 'v' }]);
     const nowhere = { AUDIT_LOG: '/proc/none/audit.log' };

@@ -41,7 +41,7 @@ test('without a terminal, consequences are said, and need --yes', async () => {
 /** The question, when the terminal shows it. */
 async function question(file: string): Promise<Asked> {
   const asked = askedOnTerminal(['policy', 'apply', file], at.place);
-  await until(() => asked.output().includes('Go on? (yes/no)'), 'the question');
+  await until(() => asked.output().endsWith('Go on? (yes/no) '), 'the question');
   expect(asked.output().replaceAll(COLOURS, '')).toContain('! Strings that no field names will');
   return asked;
 }
@@ -55,7 +55,11 @@ async function refusedBy(asked: Asked, answer: string): Promise<string> {
 
 test.runIf(hasTerminal)('on a terminal it shows them and asks; only yes is yes', async () => {
   const before = await version();
-  expect(await refusedBy(await question('open.yaml'), 'no')).toContain('Nothing was changed.');
+  // The end of the input is no, too, and so is Ctrl-C, which ends the shell as well.
+  for (const answer of ['no', '\x04'])
+    expect(await refusedBy(await question('open.yaml'), answer)).toContain('Nothing was changed.');
+  const interrupted = await (await question('open.yaml')).answer('\x03');
+  expect(interrupted.stdout).toContain('Nothing was changed.');
   expect(await version()).toBe(before);
   const done = await (await question('open.yaml')).answer('yes');
   expect([done.code, done.stdout]).toEqual([0, expect.stringContaining('is in force')]);

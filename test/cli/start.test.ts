@@ -78,6 +78,8 @@ describe('in a folder without a vault', () => {
     const { code, stdout } = await at.run('doctor');
     expect(stdout).toContain(`PROBLEM  database: There is no vault in ${at.path('data')}. `);
     expect([code, readdirSync(at.place.folder)]).toEqual([1, []]);
+    const granting = await at.failure('migrate --grant-admin-to x');
+    expect(granting).toContain('the embedded database has one user');
   });
 
   test('a folder with other files is left as it is', async () => {

@@ -91,6 +91,14 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     expect(runs.exists('d.back.csv')).toBe(false);
   });
 
+  test('a column of tokens is found beside others, and before a bad row', async () => {
+    runs.write('n.csv', 'card,full name,born\n4111111111111111,abc_tok,1985-02-30\n');
+    const command = 'tokenize n.csv --policy -o n.out.csv --rejects n.bad';
+    expect(await runs.failure(command)).toContain(
+      'The field "[\\"full name\\"]" has tokens already',
+    );
+  });
+
   test('what a kind refuses is a bad row, with line, field and reason', async () => {
     runs.write('e.csv', 'id,born,card\n1,1985-04-12,\n2,1985-02-30,\n3,,12\n');
     const command = 'tokenize e.csv --policy -o e.out.csv';

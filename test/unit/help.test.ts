@@ -100,6 +100,27 @@ test('the documents have the defaults of the options', () => {
   expect(readText('docs/guides/bulk-files.md')).toContain(timeout);
 });
 
+test.each([
+  ['tokenize', '--timeout', [1, 999_999], [0, 1_000_000]],
+  ['verify', '--rate', [1, 10_000_000], [0, 10_000_001]],
+  ['export', '--part-size', [1_000, 1e12], [999]],
+  ['policy apply', '--if-version', [0, 999_999_999], [-1, 1_000_000_000]],
+  ['keyring retire', 'version', [1, 99_999], [0, 100_000]],
+  ['model-proxy', '--port', [0, 65_535], [65_536, '1e3']],
+  ['model-proxy', '--max-body-bytes', [1_000, 100_000_000], [999, 100_000_001]],
+  ['model-proxy', '--max-open', [1, 10_000], [0, 10_001]],
+  ['model-proxy', '--timeout', [1, 3_600], [0, 3_601]],
+  ['import', '--delimiter', ['\t', ' ', '~', 'tab', '\\t'], ['"', '\x1f', '\x7f', '', 'ab']],
+] as const)('%s takes a %s of %j, and none of %j', (name, option, good, bad) => {
+  const made = leaves.find((one) => pathOf(one) === `standin ${name}`)!;
+  const { parseArg } = [...made.options, ...made.registeredArguments].find(
+    (one) => ('long' in one ? one.long : one.name()) === option,
+  )!;
+  const parsed = good.map((text) => parseArg!(String(text), undefined));
+  expect(parsed).toEqual(good.map((one) => (/^tab$|^.t$/.test(String(one)) ? '\t' : one)));
+  for (const text of bad) expect(() => parseArg!(String(text), undefined)).toThrow('It must be');
+});
+
 test('an example that is wrong is found', async () => {
   for (const wrong of [
     'standin clients',

@@ -1,5 +1,5 @@
-import { expect, test } from 'vitest';
-import { Progress } from '../../src/commands/progress.ts';
+import { expect, test, vi } from 'vitest';
+import { Progress, watched } from '../../src/commands/progress.ts';
 
 function progress(isTTY: boolean, total: number | undefined, columns?: number) {
   let written = '';
@@ -57,6 +57,14 @@ test.each<[string, number | undefined, [ms: number, count: number, share?: numbe
   ],
   ['that was too small grows', 5, [[1_000, 10]], '100 %  10 of 10 records, 10/s, 0 s left'],
   ['that was too large is what was done', 2, [[1_000, 1]], '100 %  1 of 1 record, 1/s, 0 s left'],
+  ['of nothing is done', 0, [[10_000, 0]], '100 %  0 of 0 records, 0/s'],
+  ['of which nothing is done has no time', 9, [[10_000, 0]], '  0 %  0 of 9 records, 0/s'],
+  ['that took no time has no rate', undefined, [[0, 5]], '5 records, 0/s'],
+  ['of 59 s', 69, [[10_000, 10]], ' 14 %  10 of 69 records, 1/s, 59 s left'],
+  ['of 1 min', 70, [[10_000, 10]], ' 14 %  10 of 70 records, 1/s, 1 min 00 s left'],
+  ['of 59 min', 3_609, [[10_000, 10]], '  0 %  10 of 3,609 records, 1/s, 59 min 59 s left'],
+  ['of 1 h', 3_610, [[10_000, 10]], '  0 %  10 of 3,610 records, 1/s, 1 h 00 min left'],
+  ['of 2 h', 7_390, [[10_000, 10]], '  0 %  10 of 7,390 records, 1/s, 2 h 03 min left'],
 ])('a total %s', (_, total, steps, line) => {
   const { made, at, written } = progress(false, total);
   for (const [ms, count, share] of steps) {
@@ -117,5 +125,32 @@ test('work that did nothing leaves no line on a terminal', () => {
   state.wait = 'the service';
   made.tick();
   made.end();
-  expect(written().endsWith('\r\x1b[K')).toBe(true);
+  made.note('a line');
+  expect(written().endsWith('\r\x1b[K\r\x1b[Ka line\n')).toBe(true);
+});
+
+test.each([
+  ['all is done', 0, {}, '1 of 1'],
+  ['it failed', 0, { error: 'x' }, '1 of 2'],
+  ['a signal stops it', 1, {}, '1 of 2'],
+])('watched work ends at an estimated total only when %s', async (_, signals, result, done) => {
+  const { made, written } = progress(false, 2);
+  const listeners = () => [...process.listeners('SIGINT'), ...process.listeners('SIGTERM')];
+  const before = listeners();
+  const exit = vi.spyOn(process, 'exit').mockReturnValue(undefined as never);
+  const ended = await watched(made, async () => {
+    made.advance(1);
+    made.note('bad record');
+    const added = listeners().filter((one) => !before.includes(one)) as (() => void)[];
+    expect(added).toHaveLength(2);
+    for (const stop of added.slice(0, signals)) stop();
+    expect(exit).not.toHaveBeenCalled();
+    if (signals > 0) added[1]!();
+    return result;
+  });
+  // The second signal ends the process at once.
+  expect(exit.mock.calls).toEqual(signals > 0 ? [[130]] : []);
+  exit.mockRestore();
+  expect([listeners(), ended]).toMatchObject([before, { result, isStopped: signals > 0 }]);
+  expect(written()).toMatch(new RegExp(`^bad record\n.* ${done} records?`));
 });
