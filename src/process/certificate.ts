@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { examineTls, nameFor } from '../crypto/certificate.ts';
 import { OperatorError } from '../errors.ts';
 import type { TlsFiles } from '../options.ts';
+import { count } from '../terminal.ts';
 import type { TlsPem } from '../types.ts';
 
 /**
@@ -63,7 +64,7 @@ export class Certificate {
       return `TLS certificate is not valid before ${beginsAt.toISOString()}`;
     if (days > WARN_DAYS) return undefined;
     return days > 0
-      ? `TLS certificate expires in ${Math.ceil(days)} days`
+      ? `TLS certificate expires in ${count(Math.ceil(days), 'day')}`
       : `TLS certificate expired ${this.expiresAt.toISOString()}`;
   }
 

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { getClient, isApiKeyId } from '../access/clients.ts';
 import type { Config } from '../config/config.ts';
@@ -34,7 +33,7 @@ export type OpsListener = Awaited<ReturnType<typeof openOpsListener>>;
 export async function checkOpsPort({ OPS_HOST, OPS_PORT }: Config): Promise<void> {
   const probe = createServer();
   await listen(probe, { host: OPS_HOST, port: OPS_PORT }, 'OPS_PORT');
-  await once(probe.close(), 'close');
+  probe.close();
 }
 
 /**

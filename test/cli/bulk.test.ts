@@ -215,6 +215,8 @@ describe('it refuses', () => {
     runs.write('key', `${runs.service.api_key}\n`, 0o600);
     const command = 'tokenize f.csv --fields a -o k.csv --api-key-file key';
     await runs.ok(command, { STANDIN_API_KEY: '' });
+    runs.write('key', '\n', 0o600);
+    expect(await runs.failure(`${command} --force`)).toContain('is empty. Write the API key into');
   });
 });
 

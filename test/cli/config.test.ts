@@ -116,6 +116,8 @@ describe('a name of the environment', () => {
       ...{ PATH: 'x', HOME: 'x', HOSTNAME: 'x', AWS_PROFILE: 'x', LOG_DIR: 'x', NODE_ENV: 'x' },
       ...{ STANDIN_PORT: 'tcp://10.0.0.1:80', STANDIN_SERVICE_HOST: '10.0.0.1' },
       ...{ STANDIN_PORT_8080_TCP_ADDR: '10.0.0.1', SSL_CERT_FILE: 'x', APP_PORT: '1' },
+      // One letter more would be one too many of these.
+      ...{ LOGS_LEVELS: 'x', AUDITREQUIR: 'x' },
     };
     expect([unknownSettings(others), misspeltGuards(others)]).toEqual([[], []]);
   });

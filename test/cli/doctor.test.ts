@@ -102,6 +102,11 @@ describe.each(usualKinds())('doctor on a vault of the %s database', (kind) => {
     expect(await found()).toEqual([trouble('license', 'it expired')]);
     await licenser.issue(365);
     expect(await found()).toEqual([]);
+    const all: Finding[] = await at.json('doctor', licenser.env);
+    expect(all.map(({ check }) => check)).toEqual([
+      ...['configuration', 'database', 'schema', 'rights', 'owners', KEK, 'records'],
+      ...['token suffix', 'clients', 'policy', 'license'],
+    ]);
   });
 });
 

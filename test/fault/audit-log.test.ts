@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { appendFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -58,7 +58,7 @@ describe('an audit file', () => {
   const canLimit = spawnSync('prlimit', ['--version']).status === 0;
 
   test.skipIf(!canLimit)(
-    'a write behind half a line that is cut short counts whole lines of its own alone',
+    'a write behind half a line that is cut short counts whole lines of its own alone, of which there may be none',
     async () => {
       const program = `
         import { AuditFile } from ${JSON.stringify(AUDIT_FILE)};
@@ -73,12 +73,15 @@ describe('an audit file', () => {
       const link = JSON.stringify({ chain: '0'.repeat(16), seq: 1, mac: 'A'.repeat(22) });
       // A line feed, the first line with a comma instead of two braces, and half of the second.
       const room = half.length + 1 + `${place}${link}`.length + 5;
-      appendFileSync(path, half);
-      const command = [`--fsize=${room}`, process.execPath, '--input-type=module', '-e', program];
-      const { stdout } = spawnSync('prlimit', command, { encoding: 'utf8' });
-      // The chain goes on from the last line that is there.
-      expect(JSON.parse(stdout)).toEqual({ lines: 1, failure: 'EFBIG', head: 1 });
-      expect(written()).toBe('{"ha\n{"line":0}\n{"lin');
+      const none = [half.length + 6, 0, 'ENOSPC', '{"lin'] as const;
+      for (const [fits, whole, failure, left] of [none, [room, 1, 'EFBIG', '{"line":0}\n{"lin']]) {
+        writeFileSync(path, half);
+        const command = [`--fsize=${fits}`, process.execPath, '--input-type=module', '-e', program];
+        const { stdout } = spawnSync('prlimit', command, { encoding: 'utf8' });
+        // The chain goes on from the last line that is there.
+        expect(JSON.parse(stdout)).toEqual({ lines: whole, failure, head: whole });
+        expect(written()).toBe(`{"ha\n${left}`);
+      }
     },
   );
 

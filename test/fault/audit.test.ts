@@ -326,6 +326,9 @@ test('a node that is killed while it writes: no line is missing, each run names 
   const found = await verifyAudit(place, file);
   expect(found.code).toBe(1);
   expect(found.result.findings).toMatchObject([{ line: opening, problem: 'named' }]);
+  writeFileSync(file, `${lines[0]}\n`.repeat(1_002));
+  const { bad, findings } = (await verifyAudit(place, file)).result;
+  expect([bad, findings.length]).toEqual([1_001, 1_000]);
 });
 
 describe('rotation', () => {

@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { ADMIN_TOKEN, admin, adminAgreement, adminPlace } from '../support/admin.ts';
 import { readAudit } from '../support/audit.ts';
 import { bearer, JSON_TYPE, refusalIn, servedOps } from '../support/ops.ts';
+import { held } from '../support/own.ts';
 import { query } from '../support/postgres.ts';
 import { call, runJson, until } from '../support/service.ts';
 
@@ -232,10 +233,13 @@ test('a policy is checked, applied once, and kept in versions', async () => {
   expect((await send('GET', '/policy/versions/1')).body.document).toBe(document);
   const { versions } = (await send('GET', '/policy/versions')).body;
   expect(versions.map(({ version }: { version: number }) => version)).toEqual([2, 1]);
-  await refused('not_found', 'GET', '/policy/versions/3');
+  for (const version of [3, 999_999_999])
+    await refused('not_found', 'GET', `/policy/versions/${version}`);
   const wrong = { document: 'version: 1\nfields:\n  a: nothing\n  b: nowhere\nelsewhere: pass\n' };
   const message = await refused('invalid_type', 'PUT', '/policy', wrong);
   expect(message).toMatch(/^document: line 3, column 6: .*; and 1 more/);
+  const once = { document: wrong.document.replace('  b: nowhere\n', '') };
+  expect(await refused('invalid_type', 'PUT', '/policy', once)).not.toContain('more');
   const mistaken = await send('POST', '/policy/check', wrong);
   expect(mistaken.body).toMatchObject({ is_valid: false, changes: [], kinds: [], clients: [] });
   expect(mistaken.body.mistakes).toHaveLength(2);
@@ -291,6 +295,8 @@ test.each<[operation: string, place: string, body?: unknown]>([
   ['PUT /clients/refused', 'disabled', { disabled: null }],
   ['PUT /clients/refused', '"rate_limits"', { rate_limits: 5 }],
   ['PUT /clients/refused', '"constructor"', { constructor: 5 }],
+  ['PUT /clients/refused', `"${'x'.repeat(40)}"`, { ['x'.repeat(40)]: 5 }],
+  ['PUT /clients/refused', 'body: a name', { ['x'.repeat(41)]: 5 }],
   ['PUT /clients/refused', 'body', []],
   ['PUT /clients/a%00b', 'path', {}],
   ['PUT /clients/%20', 'path', {}],
@@ -300,6 +306,7 @@ test.each<[operation: string, place: string, body?: unknown]>([
   ['PUT /policy', 'confirmed', { document, confirmed: 'yes' }],
   ['PUT /policy', 'confirmed', { document, confirmed: [1] }],
   ['GET /policy/versions/x', 'path'],
+  ['GET /policy/versions/1000000000', 'path'],
   ['POST /lookup', 'values', {}],
   ['POST /lookup', 'values', { values: [5] }],
   ['POST /lookup', 'values', { values: Array(101).fill('x') }],
@@ -346,6 +353,7 @@ describe('a request', () => {
     ['a name twice', 400, '{"rate_limit":1,"rate_limit":2}'],
     ['no object', 400, 'null'],
     ['other bytes than UTF-8', 400, Buffer.from('{"name":"\xff"}', 'latin1')],
+    ['broken, and 1 MiB', 400, '{'.padEnd(1_048_576)],
     ['more than 1 MiB', 413, ' '.repeat(1_048_577)],
     ['declared as another type', 415, '{}', { 'content-type': 'text/plain' }],
   ])('whose body is %s is %i', async (_, status, body, type = JSON_TYPE) => {
@@ -354,6 +362,17 @@ describe('a request', () => {
     const answer = await at.ask('/admin/v1/clients/raw', 'PUT', headers, body);
     expect(refusalIn(answer)).toEqual([status, expect.any(String)]);
   });
+});
+
+test('twenty requests are under way at most, and another is told to come again', async () => {
+  if (at.service.place.kind !== 'server') return;
+  const lock = 'lock table standin.clients in access exclusive mode';
+  const release = await held(at.service.place, lock);
+  const asked = Array.from({ length: 21 }, () => send('GET', '/clients'));
+  expect((await Promise.race(asked)).body.error).toBe('overloaded');
+  await release();
+  const statuses = (await Promise.all(asked)).map(({ status }) => status);
+  expect(statuses.toSorted()).toEqual([...Array(20).fill(200), 503]);
 });
 
 test('the tests above had every operation succeed, and every one with a condition fail for it', () => {
@@ -389,6 +408,12 @@ test('each act is in the log and the audit log, with who, what and from where, a
   has({ ...common, ...of, act: 'client.put', outcome: 'success', status: 201 });
   has({ ...common, act: 'forget', target: null, outcome: 'success', values: 0 });
   has({ act: 'client.update', target: of.target, outcome: 'invalid_type', status: 400 });
+  has({ act: 'none', outcome: 'not_found', status: 404 });
+  has({ act: 'openapi', outcome: 'success', status: 200 });
+  has({ act: 'lookup', outcome: 'success', values: 2 });
+  // A dry run is about none.
+  const forgot = lines.flatMap((line: any) => (line.act === 'forget' && line.values) || []);
+  expect(forgot).toEqual([3]);
   const done = lines.filter((line: any) => line.act && line.outcome === 'success');
   expect(done.map(({ act }: any) => act)).toEqual(expect.arrayContaining(Object.keys(TARGETS)));
   for (const { act, target } of done)

@@ -41,6 +41,7 @@ describe('every answer', () => {
     ['GET', '/constructor', 404],
     ['POST', '/metrics', 405],
     ['OPTIONS', '/console/state', 405],
+    ['TRACE', '/console/state', 405],
     ['GET', '/console/session', 405],
   ])(
     'of %s %s is %i, and has the headers that keep a page to itself',
@@ -179,7 +180,8 @@ describe('with OPS_TOKEN', () => {
     ...(MISREADS_NAMES
       ? [[400, 'bad_request', '{"token":"","\\\\":""}'] as [number, string, string]]
       : []),
-    [413, 'payload_too_large', ' '.repeat(5_000)],
+    [400, 'bad_request', '{}'.padEnd(4_096)],
+    [413, 'payload_too_large', '{}'.padEnd(4_097)],
     [415, 'unsupported_media_type', '{"token":""}', {}],
   ])('a sign-in that is not one is %i %s', async (status, code, body, headers = JSON_TYPE) => {
     const answer = await guarded.ask('/console/session', 'POST', headers, body);
@@ -215,6 +217,7 @@ describe('what a page of another site has a browser', () => {
     // A program, the page itself, the address bar and a link.
     [200, {}],
     [200, site('same-origin', 'cors')],
+    [200, site('none', 'no-cors')],
     [200, site('none', 'navigate', 'document')],
     [200, site('cross-site', 'navigate', 'document')],
   ])('read is refused, and what others read is not: %i for %j', async (status, headers) => {
@@ -304,6 +307,9 @@ test('the playground passes back what the service says: status, body, request id
   expect(wrong.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
   const none = await play('tokenize', '{"data":{}}', { 'standin-api-key': '' });
   expect(refusalIn(none)).toEqual([401, 'unauthorized']);
+  // The API key of the field alone, not what a program sends to this listener.
+  const other = { 'standin-api-key': '', ...bearer(bare.service.api_key) };
+  expect((await play('tokenize', '{"data":{}}', other)).status).toBe(401);
   expect(refusalIn(await play('tokenize', '{"data":{"a":1}}'))).toEqual([400, 'invalid_type']);
   expect((await play('tokenize', '', { 'content-type': 'text/plain' })).status).toBe(415);
   const asSlow = () => play('tokenize', '{"data":{}}', { 'standin-api-key': slow });
@@ -311,6 +317,8 @@ test('the playground passes back what the service says: status, body, request id
   const { status, headers } = await asSlow();
   expect([status, headers['retry-after']]).toEqual([429, expect.stringMatching(/^[1-9]\d*$/)]);
   expect(headers['content-security-policy']).toMatch(/^default-src 'none'/);
+  // What is refused is no failure of the listener.
+  expect(bare.service.output()).not.toContain('the ops listener could not answer');
 });
 
 test('the playground takes what BODY_LIMIT allows, byte for byte, and refuses more', async () => {

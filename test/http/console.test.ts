@@ -50,7 +50,10 @@ describe('the events of a service', () => {
 
   test('are for 20 readers, and for another when one has left', async () => {
     const readers = await Promise.all(Array.from({ length: 20 }, () => open()));
-    expect(refusalIn(await at.ask('/console/events'))).toEqual([503, 'overloaded']);
+    const refused = await at.ask('/console/events');
+    expect([...refusalIn(refused), refused.headers['retry-after']]).toEqual([
+      ...[503, 'overloaded', '1'],
+    ]);
     readers[0]!.close();
     await until(async () => (await open()).status === 200, 'a place');
   });
@@ -75,6 +78,8 @@ describe('the state', () => {
       version: expect.stringMatching(/^\d+\.\d+\.\d+/),
       ...{ interfaceVersion: '1.0.4', areLimitsShared: null },
       database: { kind: 'embedded', isUp: true },
+      keys: { versions: [{ version: 1, isNewest: true, records: 0 }], resealed: 1 },
+      clients: { shown: [{ last_used_at: null }], others: 0 },
     });
     expect(Math.ceil(license!.daysLeft)).toBe(90);
     const expiresMs = Date.parse(certificate?.expires_at ?? '');

@@ -8,10 +8,10 @@ import {
   writeFileSync,
 } from 'node:fs';
 import fc from 'fast-check';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { AuditFile } from '../../src/audit/audit-file.ts';
 import { isPart, type Link, linkOf, linkText } from '../../src/audit/audit-link.ts';
-import { AuditLog, UnknownCallers } from '../../src/audit/audit-log.ts';
+import { type AuditEntry, AuditLog, UnknownCallers } from '../../src/audit/audit-log.ts';
 import { type AuditFinding, verifyAudit } from '../../src/audit/audit-verify.ts';
 import { openIn } from '../support/audit.ts';
 import { folderOfEachTest } from '../support/folder.ts';
@@ -97,6 +97,11 @@ test('a link is an HMAC of the line before and the line, with a key of its own',
   });
   const mac = hmac(parsed.mac + body(second!));
   expect(JSON.parse(second!)).toEqual({ b: 1, chain: parsed.chain, seq: 2, mac });
+});
+
+test('a failure without a code is one of the disk', async () => {
+  const file = new AuditFile(nameOf('log'), () => Symbol() as never);
+  expect(await file.append(['{}\n'], Infinity)).toEqual({ lines: 0, failure: 'EIO' });
 });
 
 test('lines of two nodes in a file are as they were written', async () => {
@@ -199,6 +204,8 @@ describe('a chain', () => {
     expect(alone.findings).toEqual([]);
     expect(alone.earlier.map((text) => linkOf(text)!.sequence)).toEqual([5]);
     expect((await verify([texts[0]!, third])).problems).toEqual(['1 missing']);
+    const cut = await verify([textOf(texts[0]!.split('\n').slice(0, 4)), second]);
+    expect(cut.findings).toMatchObject([{ line: 1, detail: expect.stringMatching(/^line 5 is/) }]);
     expect((await verify([second, texts[0]!])).findings).not.toEqual([]);
     const plain = second.replaceAll(/,"(file|chain)":.*/g, '}');
     expect((await verify([texts[0]!, plain, third])).problems).toEqual(['5 unlinked', '1 missing']);
@@ -298,6 +305,53 @@ describe('a chain', () => {
     const text = textNow();
     expect(await verify([text])).toMatchObject({ findings: [], lines: 3, unlinked: 2 });
     expect((await verify([`{"event":"tokenize"}\n${text}`])).problems).toEqual(['4 unlinked']);
+  });
+});
+
+describe('an audit log', () => {
+  let told: unknown[];
+  let log: AuditLog;
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    told = [];
+    log = new AuditLog({
+      ...{ path: nameOf('log'), isRequired: true, node: 'a', macOf, onWaiting() {} },
+      onHead: (head) => told.push(linkOf(head)!.sequence),
+      onLost: (lines) => told.push(lines),
+      onChange: (isAvailable, failure) => told.push(isAvailable, failure),
+    });
+  });
+  afterEach(async () => {
+    await log.close();
+    vi.useRealTimers();
+  });
+  const record = () =>
+    log.record({ event: 'tokenize', outcome: 'success', client_id: 'c' } as AuditEntry)!;
+
+  test('tells its last link once a minute while there are new lines, and at its end', async () => {
+    await record();
+    for (const [waitedMs, heads] of [
+      [59_999, 0],
+      [1, 1],
+      [120_000, 1],
+    ] as const) {
+      await vi.advanceTimersByTimeAsync(waitedMs);
+      expect(told).toHaveLength(heads);
+    }
+    await record();
+    await vi.advanceTimersByTimeAsync(60_000);
+    await record();
+    await log.close();
+    expect(told).toEqual([1, 2, 3]);
+  });
+
+  test('on a disk that hangs fails what waits for its line after four seconds', async () => {
+    vi.spyOn(AuditFile.prototype, 'append').mockReturnValue(new Promise(() => {}));
+    record().catch(({ reason }) => told.push(reason));
+    await vi.advanceTimersByTimeAsync(3_900);
+    expect(told).toEqual([]);
+    await vi.advanceTimersByTimeAsync(100);
+    expect(told).toEqual([false, 'ETIMEDOUT', 1, 'audit_unavailable']);
   });
 });
 

@@ -76,7 +76,9 @@ const zeros = (count: number) => '0'.repeat(count);
 const a = (count: number) => 'a'.repeat(count);
 const manyTokens = Array.from({ length: 33 }, (_, i) => `a${i}:${String(i).padStart(32, '0')}`);
 const flag = ['true false', 'yes 1 TRUE constructor toString'] as const;
-const pairs = ['a=b a=b,c-d.e=f%2Cg a=', ['a', '=b', 'a=b,,c=d', 'a=%', 'a=b c', 'a=%zz']] as const;
+const many = (count: number) => Array(count).fill('a=b').join();
+const noPairs = ['a', '=b', 'a=b,,c=d', 'a=%', 'a=b c', 'a=%zz', many(65)];
+const pairs = [`a=b a=b,c-d.e=f%2Cg a= ${many(64)}`, noPairs] as const;
 
 const ARN = 'arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab';
 const GCP_KEY = 'projects/acme/locations/europe-west3/keyRings/standin/cryptoKeys/kek';
@@ -94,7 +96,10 @@ const BOUNDS: Record<string, readonly [takes: Texts, refuses: Texts]> = {
   GUARDRAIL: flag,
   GUARDRAIL_IMAGES: ['refuse pass', 'true REFUSE'],
   ADMIN_TOKEN: [
-    [`a:${zeros(32)}`, `a.b-c_D:${'~'.repeat(1024)},b:${'+'.repeat(32)}`],
+    [
+      ...[`a:${zeros(32)}`, `a.b-c_D:${'~'.repeat(1024)},b:${'+'.repeat(32)}`],
+      manyTokens.slice(0, 32).join(),
+    ],
     [
       ...[zeros(48), `:${zeros(32)}`, `a:${zeros(31)}`, `a:${zeros(1025)}`, `a:${zeros(32)},`],
       ...[`a:${zeros(32)},a:${'1'.repeat(32)}`, `a:${zeros(32)},b:${zeros(32)}`],
@@ -160,7 +165,7 @@ const BOUNDS: Record<string, readonly [takes: Texts, refuses: Texts]> = {
   OTEL_TRACES_SAMPLER_ARG: ['0 1 0.25', '1.1 -1 .5 1e-3'],
   STANDIN_URL: [
     'http://127.0.0.1:8080 https://host.example.com/standin/ http://[::1]:80',
-    'localhost:80 http://u:p@host http://host/api/v1 http://host/?a ftp://a',
+    'localhost:80 http://u:p@host http://host/api/v1 http://host/health http://host/?a ftp://a',
   ],
   PROVIDER_API_KEY: ['sk-aZ9_.~!', ['a b', 'é', a(513)]],
   KEK_AWS_KMS_KEY_ID: [
@@ -260,6 +265,7 @@ test('the message of the error has all problems: what is refused, then what cont
 });
 
 const BEYOND = { ...ADMIN, OPS_HOST: '0.0.0.0', OPS_TOKEN: a(16) };
+const TWO_ADMINS = { ADMIN_TOKEN: `b:${'1'.repeat(32)},${ADMIN.ADMIN_TOKEN}` };
 const ADMIN_DATABASE = { ADMIN_DATABASE_URL: 'postgres://db/x' };
 
 /** Settings that contradict each other, and the beginning of the problem; null: they do not. */
@@ -279,7 +285,9 @@ const TOGETHER: readonly (readonly [Readonly<Record<string, string>>, RegExp | n
   [{ ...BEYOND, ...TLS, OPS_TLS: 'true' }, null],
   [{ ...ADMIN, OPS_HOST: '::1' }, null],
   [{ ...ADMIN, OPS_PORT: '0' }, /^ADMIN_TOKEN is set, but OPS_PORT is 0/],
-  [{ ...ADMIN, OPS_TOKEN: zeros(32) }, /^ADMIN_TOKEN has the token of OPS_TOKEN/],
+  [{ ...TWO_ADMINS, OPS_TOKEN: zeros(32) }, /^ADMIN_TOKEN has the token of OPS_TOKEN/],
+  [{ TLS_CLIENT_CA_FILE: 'ca' }, /^TLS_CLIENT_CA_FILE needs TLS/],
+  [{ ...TLS, TLS_CLIENT_CA_FILE: 'ca' }, null],
   [{ OPS_TLS: 'true' }, /^OPS_TLS is true, but there is no certificate/],
   [{ ...DATABASE, ...ADMIN_DATABASE }, /^ADMIN_DATABASE_URL is for the admin API/],
   [{ ...ADMIN, ...ADMIN_DATABASE }, /^ADMIN_DATABASE_URL needs DATABASE_URL/],

@@ -8,7 +8,11 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { HISTORY_MS, SAMPLE_INTERVAL_MS, type Sample } from '#console';
 import type { Client } from '../../src/client-settings.ts';
 import { createMetrics } from '../../src/observe/metrics.ts';
-import { type CurrentState, PolicyInForce } from '../../src/ops/console/current-state.ts';
+import {
+  byLastUse,
+  type CurrentState,
+  PolicyInForce,
+} from '../../src/ops/console/current-state.ts';
 import { EventStreams } from '../../src/ops/console/events.ts';
 import { readAssets } from '../../src/ops/console/routes.ts';
 import {
@@ -188,7 +192,9 @@ test('a reader that does not read is cut off, and another has every sample', asy
   idle.socket.pause();
   const reading = await open();
   let got = 0;
+  let head = '';
   reading.socket.on('data', (chunk: Buffer) => {
+    if (head.length < 200) head += chunk.toString('latin1');
     // One of each sample, and nowhere else.
     got += chunk.toString('latin1').split('}').length - 1;
   });
@@ -199,6 +205,7 @@ test('a reader that does not read is cut off, and another has every sample', asy
   }
   expect(idle.response.destroyed).toBe(true);
   expect([reading.response.destroyed, got]).toEqual([false, sent]);
+  expect(head).toContain('y: 2000\n\nevent: history\ndata: []\n\n');
   streams.close();
   await once(reading.socket, 'end');
   for (const { socket } of [idle, reading]) socket.destroy();
@@ -222,6 +229,14 @@ test('a policy that requests cannot use is a problem, with what to do', () => {
   expect(shown({ policy, problem: new Error('once') }).state.problem).toBeNull();
   const old = shown({ policy, problem: new Error('for long'), asOfMs: leaseMs() - 5_001 });
   expect(old.state).toEqual({ version: 3, tag: 'x', problem: 'The database does not answer.' });
+});
+
+test('clients are shown by their last use, then by their rate; those without one come last', () => {
+  const of = (day: number | null, requestsPerS: number | null) => ({
+    ...{ last_used_at: day === null ? null : `2026-11-${day}`, requestsPerS },
+  });
+  const sorted = [of(22, 3), of(22, 1), of(22, null), of(21, 5), of(null, null)];
+  expect([3, 0, 4, 2, 1].map((i) => sorted[i]!).toSorted(byLastUse)).toEqual(sorted);
 });
 
 test('who may not detokenize sees no kind, and the examples of a version stay the same', () => {

@@ -142,4 +142,19 @@ test('the page has every operation, escapes every text, and has no script and no
   expect(ids).toHaveLength(new Set(ids).size);
   expect(ids).toEqual(expect.arrayContaining(inner));
   for (const path of Object.keys(document.paths)) expect(page).toContain(path);
+  const shown = referenceHtml(openApiDocument(...publicOf('1.0.5')));
+  const parts = [
+    '<h2>Headers</h2>\n<p>Send <code>Authorization: Bearer</code> with',
+    '<ul><li><code>pass</code>: they go through unchanged, in clear</li><li><code>refuse</code>: ',
+    '<h2 id="tokenize"><span class="method">POST</span> /api/v1/tokenize</h2>\n<p><strong>Values to tokens.</strong> ',
+    `curl &#39;http://127.0.0.1:8080/api/v1/policy&#39; \\\n  -H &quot;Authorization: Bearer $API_KEY&quot;</pre>`,
+    `/api/v1/detokenize&#39; \\\n  -H &quot;Authorization: Bearer $API_KEY&quot; -H &#39;Content-Type: application/json&#39; \\\n  -d &#39;{&quot;data&quot;:{&quot;name&quot;:`,
+    '<details open>\n<summary><strong>200</strong> Values in the places of the tokens.</summary>',
+    '<details>\n<summary><strong>404</strong> ',
+    'Schema: <a href="#Limited">Limited</a>. Headers: X-Request-Id, Cache-Control, ',
+    '<h3 id="Values">Values</h3>\n<pre tabindex="0">{\n  &quot;description&quot;',
+  ];
+  expect(parts.filter((part) => !shown.includes(part))).toEqual([]);
+  const { servers } = adminDocumentOf({ OPS_HOST: '::1', OPS_PORT: 1, OPS_TLS: true });
+  expect(servers.map(({ url }) => url)).toEqual(['https://[::1]:1']);
 });

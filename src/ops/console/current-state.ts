@@ -218,7 +218,9 @@ function limitOf(client: Client, limits: DefaultLimits): number | null {
   return perS.includes(0) ? null : perS.reduce((sum, one) => sum + one, 0);
 }
 
-function byLastUse(a: ClientState, b: ClientState): number {
+type Used = Pick<ClientState, 'last_used_at' | 'requestsPerS'>;
+
+export function byLastUse(a: Used, b: Used): number {
   const [earlier, later] = [a.last_used_at ?? '', b.last_used_at ?? ''];
   if (earlier !== later) return earlier < later ? 1 : -1;
   return (b.requestsPerS ?? 0) - (a.requestsPerS ?? 0);
