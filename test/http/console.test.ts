@@ -50,10 +50,7 @@ describe('the events of a service', () => {
 
   test('are for 20 readers, and for another when one has left', async () => {
     const readers = await Promise.all(Array.from({ length: 20 }, () => open()));
-    const refused = await at.ask('/console/events');
-    expect([...refusalIn(refused), refused.headers['retry-after']]).toEqual([
-      ...[503, 'overloaded', '1'],
-    ]);
+    expect(refusalIn(await at.ask('/console/events'))).toEqual([503, 'overloaded']);
     readers[0]!.close();
     await until(async () => (await open()).status === 200, 'a place');
   });

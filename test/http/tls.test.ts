@@ -272,9 +272,8 @@ describe.skipIf(!hasOpenssl)('the files are looked at before anything is opened'
 
   test('one that ends in more than 14 days has no warning, and the last day is one', () => {
     const warnings = [15, 1].map((days) => {
-      const { cert, key } = authority.issue(NAMES, days);
-      const files = { certificateFile: cert, keyFile: key, clientCaFile: undefined };
-      return new Certificate(files).warning();
+      const { cert: certificateFile, key: keyFile } = authority.issue(NAMES, days);
+      return new Certificate({ certificateFile, keyFile, clientCaFile: undefined }).warning();
     });
     expect(warnings).toEqual([undefined, 'TLS certificate expires in 1 day']);
   });

@@ -172,18 +172,13 @@ test.each([
   ['parentbased_always_off', '1', [true]],
   ['parentbased_traceidratio', '0', [true]],
 ])('the sampler %s with %s decides which requests have spans', async (name, ratio, expected) => {
-  const { tracing: options } = parseConfig({
-    ...{ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_TRACES_SAMPLER: name },
-    OTEL_TRACES_SAMPLER_ARG: ratio,
-  });
-  const tracing = await openTracing(options!, () => {});
-  const ids = { trace_id: TRACE, parent_id: SPAN };
-  for (const [correlation, isSampled] of [
-    [ids, true],
-    [ids, false],
-    [{}, false],
-  ] as const) {
-    const request = { method: 'POST', route: T, request_id: 'id', correlation, isSampled };
+  const sampler = { OTEL_TRACES_SAMPLER: name, OTEL_TRACES_SAMPLER_ARG: ratio };
+  const settings = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, ...sampler };
+  const tracing = await openTracing(parseConfig(settings).tracing!, () => {});
+  const of = { trace_id: TRACE, parent_id: SPAN };
+  const callers = [{ correlation: of, isSampled: true }, { correlation: of }, { correlation: {} }];
+  for (const caller of callers) {
+    const request = { method: 'POST', route: T, request_id: 'id', isSampled: false, ...caller };
     const span = tracing.begin({ ...request, startedAtMs: performance.now() });
     span.end({ status: 200, values: 1, client_id: undefined });
   }

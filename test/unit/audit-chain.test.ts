@@ -99,11 +99,6 @@ test('a link is an HMAC of the line before and the line, with a key of its own',
   expect(JSON.parse(second!)).toEqual({ b: 1, chain: parsed.chain, seq: 2, mac });
 });
 
-test('a failure without a code is one of the disk', async () => {
-  const file = new AuditFile(nameOf('log'), () => Symbol() as never);
-  expect(await file.append(['{}\n'], Infinity)).toEqual({ lines: 0, failure: 'EIO' });
-});
-
 test('lines of two nodes in a file are as they were written', async () => {
   const { lines, heads } = await twoNodes();
   const { findings, ...rest } = await verify([textOf(lines)], heads);
