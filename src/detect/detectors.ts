@@ -46,11 +46,9 @@ const DOMAIN = /(?:[\p{L}\p{M}\p{N}-]{1,63}\.){1,8}[\p{L}\p{M}][\p{L}\p{M}\p{N}-
 
 /** From each `@`, because a search for the part before it would take the square of its length. */
 function* emails(text: string): Iterable<Stretch> {
-  let end = 0;
   for (let at = text.indexOf('@'); at !== -1; at = text.indexOf('@', at + 1)) {
-    const before = LOCAL_PART.exec(text.slice(Math.max(end, at - 64), at))?.[0];
+    const before = LOCAL_PART.exec(text.slice(Math.max(0, at - 64), at))?.[0];
     const local = before?.replace(BEFORE_LOCAL, '');
-    end = at + 1;
     if (!local) continue;
     DOMAIN.lastIndex = at + 1;
     const domain = DOMAIN.exec(text)?.[0].replace(/-+$/, '');
@@ -147,8 +145,10 @@ function phoneDetector(country: string | null): Detector {
       // Other numbers can be before and behind it.
       for (let from = 0; from < run.length; ) {
         const to = phoneEnd(run.slice(from), isPhone);
-        const opens = run[from] === '(' && !run.slice(from, from + (to ?? 0)).includes(')');
-        if (to !== undefined) yield { from: index + from + (opens ? 1 : 0), to: index + from + to };
+        if (to !== undefined) {
+          const opens = run[from] === '(' && !run.slice(from, from + to).includes(')');
+          yield { from: index + from + (opens ? 1 : 0), to: index + from + to };
+        }
         from += to ?? FIRST_GROUP.exec(run.slice(from))?.[0].length ?? run.length;
       }
     }

@@ -19,18 +19,11 @@ test('the command serves until SIGTERM, and writes a line for each request, with
   const { place } = vault.service;
   const keyFile = join(place.folder, 'provider.key');
   writeFileSync(keyFile, 'key-of-the-provider\n', { mode: 0o600 });
-  const key = ['--provider-key-file', keyFile];
-  const proxy = start(
-    [
-      process.execPath,
-      CLI,
-      ...`model-proxy --port 0 --upstream ${provider.url}`.split(' '),
-      ...key,
-    ],
-    { cwd: place.folder, env: environmentOf(place, { STANDIN_URL: vault.service.url }) },
-  );
-  const port = await proxy.wrote(/"port":(\d+)/);
-  const ask = (content: string, apiKey: string) =>
+  const args = `model-proxy --port 0 --upstream ${provider.url} --provider-key-file ${keyFile}`;
+  const env = environmentOf(place, { STANDIN_URL: vault.service.url });
+  const proxy = start([process.execPath, CLI, ...args.split(' ')], { cwd: place.folder, env });
+  const port = await proxy.wrote(/"host":"127.0.0.1","port":(\d+),"upstream":"http:/);
+  const ask = (content: unknown, apiKey: string) =>
     fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
@@ -42,6 +35,7 @@ test('the command serves until SIGTERM, and writes a line for each request, with
   expect(provider.received()).not.toContain(mail);
   expect(provider.asked[0]!.headers.authorization).toBe('Bearer key-of-the-provider');
   expect((await ask(mail, 'key-of-the-provider')).status).toBe(401);
+  expect((await ask([{ type: 'image_url', image_url: 'a' }], vault.keys.app!)).status).toBe(400);
   await proxy.wrote(/"status":401/);
   expect(await proxy.stop('SIGTERM')).toBe(0);
   expect(proxy.output()).toMatch(/"path":"\/v1\/chat\/completions","status":200/);
@@ -53,7 +47,7 @@ test.each([
   [[], /There is no API key of the provider: set PROVIDER_API_KEY/],
   [['--upstream', 'https://api.openai.com/v1'], /without \/v1/],
   [['--standin', 'localhost'], /It must be like http:\/\/localhost:8080, without/],
-  [['--port', 'x'], /It must be a number from 1 to 65535/],
+  [['--port', '65536'], /It must be a number from 1 to 65535/],
 ])('mistakes have a remedy: %j', async (args, message) => {
   const { stderr, code } = await runCommand(['model-proxy', ...args], vault.service.place);
   expect(code).not.toBe(0);

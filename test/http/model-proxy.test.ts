@@ -93,8 +93,9 @@ const ASK: Record<string, (text: string, to?: string, more?: object, key?: strin
 };
 const ROUTES = Object.keys(ASK);
 
-/** A chat completion as no package of the provider sends it. */
-const post = (body: unknown, headers = {}, to = `${url}/v1/chat/completions`) =>
+const chat = '/v1/chat/completions';
+/** A request as no package of the provider sends it. */
+const post = (body: unknown, headers = {}, to = url + chat) =>
   fetch(to, {
     method: 'POST',
     headers: {
@@ -209,29 +210,19 @@ describe('what the provider receives', () => {
     await openai().chat.completions.create(said('hi'), { headers });
     await ASK.messages!('hi');
     const [chat, messages] = provider.asked.slice(-2).map(({ headers }) => headers);
-    expect(chat).toMatchObject({ authorization: `Bearer ${KEY}`, 'user-agent': 'standin' });
+    const type = { 'content-type': 'application/json' };
+    expect(chat).toMatchObject({
+      authorization: `Bearer ${KEY}`,
+      'user-agent': 'standin',
+      ...type,
+    });
     expect(Object.keys(chat!).filter((name) => /cookie|person|stainless/.test(name))).toEqual([]);
-    expect(messages).toMatchObject({ 'x-api-key': KEY, 'anthropic-version': expect.any(String) });
+    expect(messages).toMatchObject({
+      ...type,
+      'x-api-key': KEY,
+      'anthropic-version': expect.any(String),
+    });
     expect(messages).not.toHaveProperty('authorization');
-  });
-
-  const image = [{ type: 'image_url', image_url: { url: 'https://a' } }];
-  const file = [{ role: 'user', content: [{ type: 'input_file', file_id: 'f' }] }];
-  test.each<[string, 'chat' | 'responses', object, string]>([
-    ['an unknown field', 'chat', { surprise: 'ann' }, 'surprise: the proxy does not know this'],
-    ['one of a message', 'chat', { messages: [{ role: 'user', x: 1 }] }, 'messages[0].x: '],
-    ['an image', 'chat', said(image), 'image_url: images and files are refused'],
-    ['a text in place of an id', 'chat', { model: 'ann lee' }, 'model: goes to the provider as'],
-    ['numbers in place of a text', 'chat', said(5), 'content: must be text'],
-    ['an earlier response', 'responses', { previous_response_id: 'r' }, 'previous_response_id'],
-    ['a conversation', 'responses', { conversation: 'conv_1' }, 'send the whole conversation'],
-    ['a prompt', 'responses', { prompt: { id: 'pmpt_1' } }, 'prompt'],
-    ['a file', 'responses', { input: file }, 'file_id'],
-    ['a response for later', 'responses', { background: true }, 'use stream instead'],
-  ])('nothing of %s, with what to do instead', async (_name, route, more, message) => {
-    const before = provider.asked.length;
-    await expect(ASK[route]!('hi', url, more)).rejects.toThrow(message);
-    expect(provider.asked.length).toBe(before);
   });
 
   test('images, where the setting lets them pass', async () => {
@@ -249,22 +240,39 @@ describe('a request that the proxy refuses reaches nobody', () => {
     messages: Array.from({ length: count }, (_, i) => ({ role: 'user', content: text(i) })),
   });
 
-  test.each<[number, string, unknown, object?]>([
-    [400, 'no JSON object', []],
-    [400, 'no Content-Encoding', said('hi'), { 'content-encoding': 'gzip' }],
-    [400, 'Content-Type: application/json', said('hi'), { 'content-type': 'text/plain' }],
-    [400, 'The header anthropic-beta', said('hi'), { 'anthropic-beta': 'a"b' }],
+  const image = [{ type: 'image_url', image_url: { url: 'https://a' } }];
+  const file = [{ role: 'user', content: [{ type: 'input_file', file_id: 'f' }] }];
+  const [responses, messages] = ['/v1/responses', '/v1/messages'];
+  const stored = 'the provider would read what this request does not have; send the whole';
+  test.each<[number, string, unknown, string?, object?]>([
+    [400, 'The body is no JSON object.', []],
+    [400, 'The body is no JSON object.', 'null'],
+    [400, 'Send Content-Type: application/', said('hi'), chat, { 'content-encoding': 'gzip' }],
+    [400, 'Send Content-Type: application/', said('hi'), chat, { 'content-type': 'text/plain' }],
+    [400, 'The header anthropic-beta', said('hi'), chat, { 'anthropic-beta': 'a"b' }],
     [400, '*: the proxy does not know', { 'ann@example.com': 1 }],
-    [400, 'send the item itself', said([{ type: 'item_reference', id: 'i' }])],
-    [401, 'Send your API key', said('hi'), { 'x-api-key': 'another' }],
-    [413, 'different texts', many(2_001, String)],
-    [413, '50000 in all', many(50_001)],
-    [413, '4194304 bytes (--max-body-bytes)', padded((4 << 20) + 1)],
-  ])('%i %s', async (status, message, body, headers) => {
+    [400, 'messages[1].x: the proxy does not know', { messages: [{}, { x: 1 }] }],
+    [400, 'messages[0].content[0]: send the item', said([{ type: 'item_reference', id: 'i' }])],
+    [400, 'messages[0].content[0].image_url: images and files are', said(image)],
+    [400, 'messages[0].audio: images and files are', { messages: [{ audio: {} }] }],
+    [400, 'audio: images and files are', { audio: { voice: 'a' } }],
+    [400, 'model: goes to the provider as it is', { model: 'ann lee' }],
+    [400, 'messages[0].content[0][0]: must be text', said([[5]])],
+    [400, 'tools.vector_store_ids: the provider', { tools: { vector_store_ids: 'v' } }],
+    [400, `conversation: ${stored}`, { conversation: 'conv_1' }, responses],
+    [400, 'input[0].content[0].file_id: images and files are', { input: file }, responses],
+    [400, 'background: the proxy has no path', { background: true }, responses],
+    [400, `container: ${stored}`, { container: 'c' }, messages],
+    [400, 'mcp_servers: the provider would send', { mcp_servers: {} }, messages],
+    [401, 'Send your API key', said('hi'), chat, { 'x-api-key': 'another' }],
+    [413, 'More than 2000 different texts, or 50000 in all', many(2_001, String)],
+    [413, 'More than 2000 different texts, or 50000 in all', many(50_001)],
+    [413, 'More than 4194304 bytes (--max-body-bytes)', padded((4 << 20) + 1)],
+  ])('%i %s', async (status, message, body, path, headers) => {
     const before = provider.asked.length;
-    const answer = await post(body, headers);
+    const answer = await post(body, headers, url + (path ?? chat));
     const { error } = (await answer.json()) as any;
-    expect([answer.status, error.message]).toEqual([status, expect.stringContaining(message)]);
+    expect(`${answer.status} ${error.message}`).toContain(`${status} ${message}`);
     expect(error.message).not.toContain('ann@');
     expect(provider.asked.length).toBe(before);
   });
@@ -277,7 +285,9 @@ describe('a request that the proxy refuses reaches nobody', () => {
     const before = provider.asked.length;
     expect((await post({}, {}, `${url}/v1/files/ann`)).status).toBe(404);
     expect(ends.at(-1)).toMatchObject({ path: '*', status: 404 });
-    expect((await fetch(`${url}/v1/chat/completions`)).status).toBe(404);
+    expect((await fetch(url + chat)).status).toBe(404);
+    const answer = await post({}, {}, `${url}/v1/models`);
+    expect([answer.status, await answer.text()]).toEqual([404, expect.stringContaining('GET is')]);
     expect(provider.asked.length).toBe(before);
   });
 });
@@ -354,30 +364,15 @@ describe.each(ROUTES)('answers of %s equal those without the proxy', (route) => 
   });
 });
 
-test.each(['chat', 'chat, stream'])('two choices of %s', async (route) => {
-  const text = personal(6, 3).join(', ');
-  provider.pieceLength = 3;
-  provider.reply = (asked) => [{ text: textOf(asked) }, { text: `B: ${textOf(asked)}` }];
-  const made = await answered(ASK[route]!(text, url, { n: 2 }));
-  expect(made).toEqual(await answered(ASK[route]!(text, provider.url, { n: 2 })));
-  expect(made.choices.map(({ message }: any) => message.content)).toEqual([text, `B: ${text}`]);
-});
-
-test('values get the escapes of JSON where the request asked for JSON', async () => {
-  const [mail] = personal(0, 1);
-  provider.reply = (asked) => [{ text: JSON.stringify({ a: textOf(asked) }) }];
-  const { choices } = await ASK['chat, stream']!(`${mail} "x"`, url, {
-    response_format: { type: 'json_object' },
-  });
-  expect(JSON.parse(choices[0].message.content)).toEqual({ a: `${mail} "x"` });
-});
-
 test('models pass, for callers that Standin knows', async () => {
   const { data } = await openai().models.list();
   expect(data.map(({ id }) => id)).toEqual(['m']);
   const before = provider.asked.length;
   await expect(openai(UNKNOWN_KEY).models.list()).rejects.toMatchObject({ status: 401 });
   expect(provider.asked.length).toBe(before);
+  // There is no policy.
+  front.failing = ['/policy', 404];
+  expect((await openai().models.list()).data.length).toBe(1);
 });
 
 describe('when Standin fails', () => {

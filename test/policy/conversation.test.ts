@@ -186,6 +186,8 @@ test('a conversation has 10,000 tokens at most, and tells which one to begin the
   const { token } = await tokenized('Ann', 'Ann');
   const others = Array.from({ length: 9_999 }, (_, i) => `other${i}_tok`);
   const full = sealConversation(keys, '', [token, ...others]);
+  // Format, nonce, time and authentication tag, and eight bytes for each: nodes of all versions.
+  expect(Buffer.from(full, 'base64url')).toHaveLength(33 + 80_000);
   const text = `${token} ${others.join(' ')}`;
   expect((await textOf({ text: `${token} zzzzzzzzzz_tok`, conversation: full }))!).toMatch(/^Ann /);
   const opened = openConversation(keys, '', full)!;

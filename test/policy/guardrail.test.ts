@@ -157,8 +157,9 @@ test('arguments of tools go as tokens, where a JSON text stays one', async () =>
   expect(JSON.stringify(broken.body)).not.toContain(MAIL);
   // The texts say it all.
   expect((await asked([MAIL], messages('{}', MAIL))).body.structured_messages).toBe(undefined);
-  const name = { structured_messages: [{ role: 'user', content: 'Hi', name: MAIL }] };
-  expect((await asked(['Hi'], name)).body.structured_messages[0].name).toMatch(TOKEN);
+  const name = { structured_messages: [{ role: 'user', content: '4111111111111111', name: MAIL }] };
+  const { content, name: its } = (await asked(['Hi'], name)).body.structured_messages[0];
+  expect([content, its]).toEqual([expect.stringMatching(TOKEN), expect.stringMatching(TOKEN)]);
 });
 
 test('escapes of a text that is JSON hide nothing, also in a JSON text within it', async () => {
@@ -192,12 +193,14 @@ test('definitions of tools go as tokens, but their names', async () => {
   // A bound is no number of a person, and the schema needs it.
   expect(its.parameters.properties.name.maximum).toBe(4111111111111111);
   const examples = [
-    { id: MAIL, data: MAIL, status: `of ${MAIL}`, n: 4111111111111111, type: 'a/b=' },
+    { id: MAIL, data: MAIL, status: `of ${MAIL}`, n: 4111111111111111, type: 'a/4111111111111111' },
   ];
   const other = (await asked([], { tools: [{ examples }] })).body.tools[0].examples[0];
   expect(JSON.stringify(other).match(new RegExp(TOKEN, 'g'))).toHaveLength(4);
-  expect(other.type).toBe('a/b=');
-  expect((await asked(['a'], { tools: [] })).body.tools).toBe(undefined);
+  expect(other.type).toBe('a/4111111111111111');
+  // What nothing is found in is not sent back; a null says nothing, an empty list has no image.
+  const plain = { litellm_call_id: null, images: [], tools: [{ ok: [null, 'a'] }] };
+  expect((await asked(undefined as never, plain)).body).toEqual({ action: 'NONE', texts: [] });
 });
 
 test.each([

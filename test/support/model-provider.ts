@@ -100,7 +100,7 @@ export class ModelProvider extends StandIn {
       if (piece !== undefined) await this.beforePiece(sent);
       sent += piece ?? '';
       const line = typeof data === 'string' ? data : JSON.stringify(data);
-      const event = `${name === undefined ? '' : `event: ${name}\n`}data: ${line}\n\n`;
+      const event = `: ping\n${name === undefined ? '' : `event: ${name}\n`}data: ${line}\n\n`;
       leftBytes = await inPieces(event, response, leftBytes);
       if (leftBytes <= 0) return void response.destroy();
     }

@@ -20,7 +20,7 @@ export class Front extends StandIn {
         if (status === 0) return;
         return response
           .writeHead(status!, { 'retry-after': '60' })
-          .end('{"error":"internal_error","message":"internal error"}');
+          .end(`{"error":"${status === 404 ? 'not_found' : 'internal_error'}","message":"m"}`);
       }
       const body: string | undefined = request.method === 'POST' ? await text(request) : undefined;
       const answer = await fetch(standinUrl() + path, {

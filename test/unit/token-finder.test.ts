@@ -130,5 +130,6 @@ test('offsets count code points', () => {
       expect(offsets.unitOf(points.length)).toBe(text.length);
       expect(offsets.pointOf(text.length)).toBe(points.length);
     }),
+    { examples: [['\uffff😀']] },
   );
 });

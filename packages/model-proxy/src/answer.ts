@@ -41,7 +41,8 @@ const chat: Stream = {
     choices.flatMap(({ index, delta }) => piecesIn(delta ?? {}, `${index}/`)),
   ends: ({ choices = [] }) =>
     choices.flatMap(({ index, delta, finish_reason: reason }) => [
-      ...(delta?.tool_calls ? [`${index}/content`] : []),
+      // Some providers send an empty list with each piece of a text.
+      ...(hasSome(delta?.tool_calls) ? [`${index}/content`] : []),
       ...(reason ? [`${index}/`] : []),
     ]),
   isLast: ({ choices = [] }) => choices.some((one) => Boolean(one.finish_reason)),
@@ -61,6 +62,8 @@ function piecesIn(owner: Json, path: string): Piece[] {
     return isText ? [{ key: path + field, owner, field }] : [];
   });
 }
+
+const hasSome = (list: unknown) => Array.isArray(list) && list.length > 0;
 
 const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null;
 
@@ -149,7 +152,7 @@ export class Answer {
       return (await restorer.feed(value)) + restorer.end();
     }
     if (!isObject(value)) return value;
-    const isJson = isJsonText && !PROSE.test(`${field} ${value.type}`);
+    const isJson = isJsonText && !PROSE.test(`${value.type}`);
     if (Array.isArray(value)) {
       const made = [];
       for (const one of value) made.push(await this.whole(one, field, isJson));
@@ -157,7 +160,7 @@ export class Answer {
     }
     const made: [string, unknown][] = [];
     for (const [name, one] of Object.entries(value)) {
-      const key = (await this.whole(name, '', false)) as string;
+      const key = (await this.whole(name)) as string;
       made.push([key, await this.whole(one, name, isJson && !PROSE.test(name))]);
     }
     // A name such as __proto__ stays one.

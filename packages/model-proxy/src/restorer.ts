@@ -27,16 +27,12 @@ export class Tokens {
 
   /** The places of tokens in a text, in order. */
   *in(text: string): Generator<{ start: number; end: number; token: string }> {
-    let from = 0;
-    for (const { 0: ending, 1: suffix, index } of this.#all.size > 0
-      ? text.matchAll(this.#ending)
-      : []) {
+    for (const { 0: ending, 1: suffix, index } of text.matchAll(this.#ending)) {
       for (const length of this.#lengths) {
         const start = index - length;
         const token = `${text.slice(start, index)}_${suffix}`.toLowerCase();
-        if (start < from || !this.#all.has(token)) continue;
-        from = index + ending.length;
-        yield { start, end: from, token };
+        if (!this.#all.has(token)) continue;
+        yield { start, end: index + ending.length, token };
         break;
       }
     }

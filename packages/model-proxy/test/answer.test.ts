@@ -10,9 +10,9 @@ const JSON_FORMAT = { response_format: { type: 'json_object' } };
 
 const answer = (body = {}) => new Answer(new Tokens([TOKEN]), async () => VALUE, body);
 
-async function streamed(path: string, data: readonly object[], body = {}): Promise<any[]> {
+async function streamed(path: string, data: readonly unknown[], body = {}): Promise<any[]> {
   async function* events(): AsyncGenerator<ServerEvent> {
-    for (const one of data) yield { data: JSON.stringify(one) };
+    for (const one of data) yield { data: one === 'ping' ? one : JSON.stringify(one) };
   }
   const made = [];
   for await (const text of answer(body).stream(path, events()))
@@ -23,7 +23,7 @@ async function streamed(path: string, data: readonly object[], body = {}): Promi
 /** The deltas of one choice that ends after them. */
 async function deltasOf(deltas: readonly object[], body = {}): Promise<any[]> {
   const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta }] }));
-  const end = { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] };
+  const end = { choices: [{ index: 0, finish_reason: 'stop' }] };
   const made = await streamed(CHAT, [...chunks, end], body);
   return made.slice(0, -1).map(({ choices }) => choices[0].delta);
 }
@@ -42,7 +42,7 @@ test('signatures and what is signed stay as the provider sent them, in the same 
   const events = [
     { type: 'content_block_delta', index: 0, delta: { type: 'signature_delta', signature: 'ad' } },
     { type: 'content_block_stop', index: 0 },
-    { type: 'message_stop' },
+    { type: 'error' },
   ];
   expect(await streamed('/v1/messages', events)).toEqual(events);
   expect(await answer().whole({ content: [signed] })).toEqual({ content: [signed] });
@@ -62,11 +62,15 @@ test('items of reasoning are prose', async () => {
   const reasoning = (text: string) => ({ type: 'reasoning', content: [{ text: `"${text}"` }] });
   const made = await answer(JSON_FORMAT).whole({ output: [reasoning(TOKEN)] });
   expect(made).toEqual({ output: [reasoning(VALUE)] });
+  expect(await answer(JSON_FORMAT).whole([`To ${TOKEN}`])).toEqual([`To ${VALUE}`]);
 });
 
 test.each([
   ['arguments', {}],
   ['content', JSON_FORMAT],
+  ['content', { text: { format: { type: 'json_schema' } } }],
+  ['content', { output_config: { format: { type: 'json_schema' } } }],
+  ['content', { output_format: { type: 'json_schema' } }],
 ])('values in %s that were cut off have the escapes of JSON', async (field, body) => {
   const made: any = await answer(body).whole({ [field]: `{"to": "${TOKEN}", "te` });
   expect(JSON.parse(`${made[field]}xt": 1}`)).toEqual({ to: VALUE, text: 1 });
@@ -79,4 +83,32 @@ test('names such as __proto__ are names', async () => {
   expect(JSON.stringify(made)).toBe(expected);
   const [delta] = await deltasOf([body]);
   expect(JSON.stringify(delta)).toBe(expected);
+});
+
+test('texts that come by turns are apart, and what was held back is alone in its event', async () => {
+  const part = (t: string) => ({ content: t, a: [{ t }, { t }], tool_calls: [], b: null });
+  const made = JSON.stringify(await deltasOf([part('dmqzkw'), part('vhrt_tok d')]));
+  const texts = made
+    .replaceAll(JSON.stringify(VALUE).slice(1, -1), '*')
+    .match(/(?<=":")[^"]*|null/g);
+  expect(texts!.join('|')).toBe('|||null|* |* |* |null|d|||null||d||null|||d|null');
+});
+
+test('an event with what was held back has a number of its own', async () => {
+  const types = ['delta', 'done', 'completed'].map((end) => `response.${end}`);
+  const events = types.map((type, i) => ({ type, sequence_number: i, delta: i || 'x d' }));
+  const made = await streamed('/v1/responses', events);
+  expect(made.map((one) => [one.sequence_number, one.delta]).join()).toBe('0,x ,1,d,2,1,3,2');
+});
+
+const chunk = (count: number) => ({
+  choices: Array.from({ length: count }, (_, index) => ({ index, delta: { a: 'a' } })),
+});
+test.each([
+  [chunk(0), 'The answer of the provider ended in the middle.'],
+  [chunk(1_000), 'The answer of the provider ended in the middle.'],
+  [chunk(1_001), 'The provider sent too many texts.'],
+  ['ping', 'The provider sent an event without JSON.'],
+])('a stream of %.40j is an error: %s', async (event, message) => {
+  await expect(streamed(CHAT, [event])).rejects.toMatchObject({ status: 502, message });
 });
