@@ -118,7 +118,7 @@ async function doneOf(vault: Vault, made: Durable<Client>, status?: 201): Promis
 /** A use does not change it. */
 function etagOfClient(client: Client | UsedClient): string {
   const { last_used_at: _, ...rest } = { last_used_at: null, ...client };
-  return etagOf(Object.entries(rest).sort());
+  return etagOf(rest);
 }
 
 /** Makes the client, or gives it all settings of the body. A setting that is missing is default. */
