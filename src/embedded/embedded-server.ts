@@ -129,11 +129,10 @@ async function drop(connection: Connection): Promise<void> {
     busy = false;
     void work();
   }
-  await endWhenUnused();
+  return endWhenUnused();
 }
 
 async function rollback(): Promise<void> {
-  clearTimeout(ownerTimer);
   await database!.execProtocolRaw(simpleQuery('rollback'));
   owner = undefined;
 }

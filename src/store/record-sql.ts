@@ -114,12 +114,8 @@ const openVersions = (keyIds: string) => `array(select version from standin.keyr
 /** The keys that sealed the records. A version with two keys is left out: one of them was lost. */
 function keyIdsOf(records: readonly FreshRecord[]): string[] {
   const byVersion = new Map<number, string>();
-  let last = '';
-  for (const { key_version: version, key_id: id } of records) {
-    if (id === last) continue;
-    last = id;
+  for (const { key_version: version, key_id: id } of records)
     byVersion.set(version, (byVersion.get(version) ?? id) === id ? id : '');
-  }
   return [...byVersion.values()].filter((id) => id !== '');
 }
 /** Whether commits wait for a standby. */

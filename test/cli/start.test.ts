@@ -51,7 +51,7 @@ describe('configuration', () => {
   test('a DATA_DIR with another thing in the place of the database is refused, and kept', async () => {
     mkdirSync(at.place.env.DATA_DIR!, { mode: 0o700 });
     at.write('data/postgres', 'precious');
-    expect(await at.noStart({})).toMatch(/The embedded database in .* could not start/);
+    expect(await at.noStart({})).toMatch(/ could not start \(it ended with 1\)\. See /);
     expect(at.read('data/postgres')).toBe('precious');
   });
 });

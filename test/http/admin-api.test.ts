@@ -117,6 +117,7 @@ describe('a client', () => {
     expect([once.status, once.body.disabled]).toEqual([200, true]);
     const twice = await send('DELETE', '/clients/left');
     expect([twice.status, twice.body]).toEqual([200, once.body]);
+    expect((await send('PATCH', '/clients/left', { rate_limit: 2 })).body.disabled).toBe(true);
     await refused('conflict', 'POST', '/clients/left/api-keys');
     const back = await send('PUT', '/clients/left', {});
     expect([back.body, back.etag]).toEqual([made.body, made.etag]);

@@ -180,7 +180,7 @@ export const CODE: Readonly<Record<string, readonly [file: string, digest: strin
   Object.fromEntries(
     `
 store/record-sql.ts
-openVersions=2a9f78be keyIdsOf=6b2bc7f1 INSERT=0daa0fe3 LEASED=313a3d6d INSERT_LEASED=b9b181a6 KEEP=15a5b465
+openVersions=2a9f78be keyIdsOf=7e983d68 INSERT=0daa0fe3 LEASED=313a3d6d INSERT_LEASED=b9b181a6 KEEP=15a5b465
 SUPERSEDE=d69103ca REPLACE=9b0beb53 HAS_STANDBY=84ab223a MESSAGE=499fcdc0 WAITS_FOR_STANDBY=8d8ad3c0 ONCE=6c01d35b
 findingWith=7f89606b
 

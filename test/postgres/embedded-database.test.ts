@@ -87,18 +87,16 @@ test('a statement that waits for its turn is not run when its connection is lost
   expect((await first.query('select * from waited')).rows).toEqual([]);
 });
 
-test.each(['the folder', 'the socket'])('a process sees that %s was replaced', (what) => {
+test.each(['postgres', 'socket'])('a process sees that its %s was replaced', (name) => {
   const dataDir = mkdtempSync(join(folder, 'owner-'));
-  const socket = join(dataDir, 'socket');
+  const [path, socket] = [name, 'socket'].map((one) => join(dataDir, one));
   mkdirSync(databaseFolder(dataDir));
-  writeFileSync(socket, '');
-  const owner = new Owner(dataDir, socket);
+  writeFileSync(socket!, '');
+  const owner = new Owner(dataDir, socket!);
   expect(owner.isOwner()).toBe(true);
   // Kept, so that what takes its place has another inode.
-  const path = what === 'the socket' ? socket : databaseFolder(dataDir);
-  renameSync(path, `${path}.old`);
+  renameSync(path!, `${path}.old`);
   expect(owner.isOwner()).toBe(false);
-  if (what === 'the socket') writeFileSync(socket, '');
-  else mkdirSync(path);
+  writeFileSync(path!, '');
   expect(owner.isOwner()).toBe(false);
 });

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { scan } from '../../src/records/record-scan.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { forgetTokens } from '../../src/store/removal.ts';
-import type { SealedRecord } from '../../src/types.ts';
+import type { Sealed, SealedRecord } from '../../src/types.ts';
 import { blockVault } from '../support/own.ts';
 import { kinds } from '../support/service.ts';
 import { randomRecord, soon } from '../support/vault.ts';
@@ -43,11 +43,14 @@ describe.each(kinds())('records on the %s database', (kind) => {
     expect(await find([first])).toEqual([first]);
   });
 
-  test('large records that are looked up at once share no statement', async () => {
+  test('large records that are inserted or looked up at once share no statement', async () => {
     const made = some(3);
+    const records = newStore();
     await insert(made);
     batches.length = 0;
-    const records = newStore();
+    const sealed = Buffer.alloc(1_200_000) as Sealed;
+    await Promise.all(some(3).map((one) => records.insert([{ ...one, sealed }])));
+    expect(batches.splice(0)).toEqual([1, 1, 1]);
     const findAll = (bytes: number) =>
       Promise.all(made.map((one) => records.find(tokensOf([one]), bytes)));
     await findAll(10);

@@ -75,19 +75,10 @@ async function made({ fetch, apiKey, abort, timeoutMs = 1_000_000 }: Way) {
 test.each<[string, Way]>([
   ['a success', { fetch: right, end: ['a_tok', 'b_tok', 'c_tok', 'd_tok', 'e_tok'] }],
   ['a refusal', { fetch: refused, end: { status: 404 } }],
-  [
-    'a refusal of one, while others have no answer',
-    { fetch: turns(refused, silent), end: { status: 404 } },
-  ],
-  [
-    'a refusal of one, while others pause',
-    { fetch: turns(refused, limited), end: { status: 404 } },
-  ],
+  ['a refusal of one, others silent', { fetch: turns(refused, silent), end: { status: 404 } }],
+  ['a refusal of one, others pause', { fetch: turns(refused, limited), end: { status: 404 } }],
   ['its deadline', { fetch: silent, timeoutMs: 10, end: TIMEOUT }],
-  [
-    'its deadline, while no API key comes',
-    { fetch: right, apiKey: never, timeoutMs: 10, end: TIMEOUT },
-  ],
+  ['its deadline, no API key', { fetch: right, apiKey: never, timeoutMs: 10, end: TIMEOUT }],
   ['an API key that is none', { fetch: right, apiKey: async () => 'no\nkey', end: NO_KEY }],
   ['an API key that does not come', { fetch: right, apiKey: away, end: { message: 'away' } }],
   ['a pause that is too long', { fetch: limited, timeoutMs: 1_000, end: { status: 429 } }],
@@ -95,10 +86,7 @@ test.each<[string, Way]>([
   ['its signal, without an answer', { fetch: silent, abort: 'meanwhile', end: ABORTED }],
   ['its signal, in a pause', { fetch: limited, abort: 'meanwhile', end: ABORTED }],
   ['its signal, at a retry', { fetch: limited, abort: 'at the retry', end: ABORTED }],
-  [
-    'its signal, while no API key comes',
-    { fetch: right, apiKey: never, abort: 'meanwhile', end: ABORTED },
-  ],
+  ['its signal, no API key', { fetch: right, apiKey: never, abort: 'meanwhile', end: ABORTED }],
 ])('a call that ends by %s leaves no timer, no request and no retry', async (_, way) => {
   const timers = vi.spyOn(globalThis, 'setTimeout');
   const cleared = vi.spyOn(globalThis, 'clearTimeout');
@@ -184,16 +172,16 @@ test.each([
   expect(String(await thrown(service.tokenizeValues(['a'])))).toBe(text);
 });
 
-test.each<[string, unknown]>([
-  ['EPIPE', { cause: { code: 'EPIPE' }, code: 'OTHER', name: 'TypeError' }],
-  ['ECONNREFUSED', { code: 'ECONNREFUSED', name: 'Error' }],
-  ['SyntaxError', { cause: { code: 'Ann Lee' }, name: 'SyntaxError' }],
-  ['bad port', { cause: { message: 'bad port' }, name: 'TypeError' }],
-  ['no reason given', undefined],
-])('without an answer, the reason is %s after %o', async (detail, failure) => {
-  const error = await thrown(clientOf(() => Promise.reject(failure)).health());
-  expect({ ...error }).toEqual({ code: 'network_error', attempts: 1, detail });
-  expect(error.message).toContain(` (${detail}); is url right`);
+test('without an answer, the reason is a code or a name of the error, and no other text', async () => {
+  for (const [detail, failure] of [
+    ['EPIPE', { cause: { code: 'EPIPE' }, code: 'OTHER', name: 'TypeError' }],
+    ['SyntaxError', { cause: { code: 'Ann Lee' }, name: 'SyntaxError' }],
+    ['bad port', { cause: { message: 'bad port' }, name: 'TypeError' }],
+    ['no reason given', undefined],
+  ]) {
+    const error = await thrown(clientOf(() => Promise.reject(failure)).health());
+    expect({ ...error }).toEqual({ code: 'network_error', attempts: 1, detail });
+  }
 });
 
 const ASKED: Readonly<Record<string, (client: Standin) => Promise<unknown>>> = {
@@ -220,7 +208,6 @@ test.each([
     );
     const facts = { status: 200, code: 'bad_answer', attempts: 1, requestId: 'r' };
     expect([text, { ...error }]).toEqual([text, facts]);
-    const said = `StandinError: ${operation}: the answer does not match the request: ${PROXY}`;
-    expect(String(error)).toBe(said);
+    expect(error.message).toBe(`${operation}: the answer does not match the request: ${PROXY}`);
   }
 });
