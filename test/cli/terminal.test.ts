@@ -44,6 +44,7 @@ describe('lists', () => {
 
     test.each([50, 80])('doctor breaks lines of %d columns between words', async (columns) => {
       const text = shown('doctor', columns);
+      expect(text).toMatch(/^.{42,50}$/m);
       for (const line of text.split('\n').filter((one) => one.length > columns))
         expect(line.trim()).not.toContain(' ');
       expect(text.replaceAll(/\n {9}/g, ' ')).toBe(await at.text('doctor'));
@@ -83,6 +84,7 @@ describe('lists', () => {
       await ask({ a: 1 });
       await until(() => / 400 {2}/.test(plain(service.output())), 'the third line');
       await service.stop();
+      for (const status of ['[32m200', '[33m400']) expect(service.output()).toContain(status);
       const lines = plain(service.output()).split('\n');
       const start = '\\[\\d\\d:\\d\\d:\\d\\d\\] POST /api/v1/tokenize  ';
       const expected = [

@@ -120,14 +120,16 @@ test('as many batches are in flight as there are slots', async () => {
 });
 
 test('more than max_waiting_items are refused with a time to come back, and never run; then others are taken', async () => {
-  const { batcher, batches, answer, busy } = setUp();
+  const { batcher, batches, answer, submit, busy } = setUp();
   const free = await busy();
-  const waiting = [12, 8].map((n) => batcher.submit(numbered(`${n}.`, n)));
+  const [one] = submit('one');
+  await expect(batcher.submit(Array(20).fill('refused'))).rejects.toBeInstanceOf(CallerError);
+  const waiting = [one!, ...[11, 8].map((n) => batcher.submit(numbered(`${n}.`, n)))];
   const refused = batcher.submit(['refused']);
   await expect(refused).rejects.toBeInstanceOf(CallerError);
   await expect(refused).rejects.toMatchObject({ code: 'overloaded', retryAfterS: 1 });
   await free();
-  await answer(2);
+  await answer(3);
   expect((await Promise.all(waiting)).flat()).toHaveLength(20);
   const again = batcher.submit(numbered('v', 20));
   await answer(1);
@@ -149,11 +151,13 @@ describe('failures', () => {
   });
 
   test('a call that fails for what is in it fails alone: those beside it are answered', async () => {
-    const { batcher, next, sizes, submit, answer } = setUp();
+    const { batcher, batches, next, sizes, submit, answer } = setUp();
     const results = [...submit('a'), batcher.submit(['bad', 'b']), ...submit('c')];
     const error = new Error('bad');
     const refused = expect(results[1]).rejects.toBe(error);
     (await next()).fail(error);
+    await turns();
+    expect(batches).toHaveLength(2);
     await answer(1);
     (await next()).fail(error);
     await answer(1);

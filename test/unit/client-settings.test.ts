@@ -40,7 +40,13 @@ test.each(Object.entries(ROWS))('%s takes what its schema takes', (name, row) =>
   const setting = CLIENT_SETTINGS[name as SettingName];
   const isFit = new Ajv2020({ strict: false }).compile(setting.schema);
   const verdictOf = (json: unknown) => [json, setting.read(json) !== undefined, isFit(json)];
-  for (const json of row.takes) expect(verdictOf(json)).toEqual([json, true, true]);
+  for (const json of row.takes) {
+    expect(verdictOf(json)).toEqual([json, true, true]);
+    // As PostgreSQL writes it.
+    const text = typeof json === 'boolean' ? String(json)[0]! : String(json);
+    if (json !== null) expect(setting.ofColumn(text)).toBe(json);
+  }
+  expect(/; null: \w/.test(String(setting.schema.description))).toBe(row.takes.includes(null));
   for (const json of row.refuses) expect(verdictOf(json)).toEqual([json, false, false]);
   for (const json of row.unsaid ?? []) expect(verdictOf(json)).toEqual([json, false, true]);
 });

@@ -23,6 +23,8 @@ test('an empty slot is no fingerprint, not even one of zeros or of ones', () => 
     expect(recent.has(one)).toBe(false);
     recent.add(one);
     expect(recent.has(one)).toBe(true);
+    for (const at of [0, 1, 4, 5, 6, 7])
+      expect(recent.has(fingerprint(Buffer.alloc(16, byte).fill(7, at, at + 1)))).toBe(false);
   }
 });
 

@@ -104,14 +104,19 @@ export class VaultClient {
   #isClosing = false;
 
   /** @param data its connections are shared by the threads */
-  constructor(data: Omit<ThreadData, 'connections'>, writes: Writes, observer: ThreadObserver) {
+  constructor(
+    data: Omit<ThreadData, 'connections'>,
+    writes: Writes,
+    observer: ThreadObserver,
+    startThread = (own: ThreadData) => new Worker(THREAD, { workerData: own, execArgv: [] }),
+  ) {
     this.#writes = writes;
     this.#observer = observer;
     this.#ending = `_${data.vault.token_suffix}`;
     const connections = data.vault.databaseConnections - CONTROL_CONNECTIONS;
     const ofSecond = Math.floor(connections / 2);
-    this.#first = this.#start({ ...data, connections: connections - ofSecond });
-    this.#second = this.#start({ ...data, connections: ofSecond });
+    this.#first = this.#watch(startThread({ ...data, connections: connections - ofSecond }));
+    this.#second = this.#watch(startThread({ ...data, connections: ofSecond }));
   }
 
   /**
@@ -233,8 +238,7 @@ export class VaultClient {
     await Promise.all([this.#first.worker.terminate(), this.#second.worker.terminate()]);
   }
 
-  #start(data: ThreadData): Thread {
-    const worker = new Worker(THREAD, { workerData: data, execArgv: [] });
+  #watch(worker: Worker): Thread {
     const onResults = (id: number, results: Results) => this.#end(id).resolve(results);
     const onReport = (report: Report) => this.#take(report);
     worker.on('message', (parts: (MessagePart | Report)[]) =>
@@ -279,10 +283,9 @@ export class VaultClient {
     weigh: (text: string) => number,
     deadlineMs: number,
   ): Promise<Results> {
-    const { texts } = question;
     let bytes = 0;
-    for (const text of texts) bytes += weigh(text);
-    if (!isPiece(texts.length, bytes)) {
+    for (const text of question.texts) bytes += weigh(text);
+    if (!isPiece(question.texts.length, bytes)) {
       this.#delay.begin(performance.now());
       return this.#call(this.#first, question, bytes, deadlineMs, true);
     }
