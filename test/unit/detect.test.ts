@@ -28,13 +28,12 @@ const shown = (text: string, ...more: [country?: string | null, ...string[]]) =>
 /** Values between ⟦ and ⟧, each of the kind before the text. */
 const LABELLED: readonly (readonly [kind: string, text: string, country?: string | null])[] = [
   ['email', '<⟦Ann.Lee+x@mail.example.co.uk⟧>, mailto:⟦jörg@müller.de⟧. "⟦o\'neil_1@x-y.io⟧"!'],
-  ['email', "Write to '⟦a@b.de⟧'; not a@b, @b.de, a@.de or a@@b."],
+  ['email', `Write to '⟦a@b.de⟧', ⟦${'a'.repeat(64)}@b.de⟧; not a@b, @b.de, a@.de or a@@b.`],
   ['card', 'Card ⟦4111 1111 1111 1111⟧ 12/27, ⟦5500-0000-0000-0004⟧, ⟦378282246310005⟧.'],
   ['card', '⟦4111\u20111111\u20111111\u20111111⟧; ⟦5500\u20090000\u20130000\u20100004⟧'],
   ['card', '⟦4111 1111 1111 1111 110⟧; ⟦4012 8888 8888 1881⟧ 0002; 41111111111111111115'],
   ['card', '⟦4222222222222⟧, 411111111117, ZZ191111111111 and ZZ18ABCDEFGHIJK1234567', null],
   ['iban', `⟦ZZ08${'1'.repeat(30)}⟧, ⟦ZZ49ABCDEFGHIJK12345678⟧, ZZ41${'1'.repeat(31)}`, null],
-  ['email', `⟦${'a'.repeat(64)}@b.de⟧`],
   ['phone', '12 1234 ⟦650-253-0000⟧; (⟦650-253-0000⟧ (1); ⟦650-253-0000⟧ 1 2 4', 'US'],
   ['phone', 'Tel. ⟦+49\u2011170\u20111234567⟧ or ⟦030\u20091234567⟧'],
   ['card', 'No card: 4111 1111 1111 1112, 41111111111111111111, x4111111111111111.'],
@@ -76,7 +75,6 @@ test('own patterns find in linear syntax, and each mistake has its remedy', () =
   expect(shown('S-123456, s-1, XS-9999999 ERSO', null, '/\\bS-[0-9]{6}\\b/', 'PERSON')).toEqual([
     '/\\bS-[0-9]{6}\\b/ S-123456',
   ]);
-  expect(patternProblem('/S-[0-9]{6}/')).toBeUndefined();
   expect(patternProblem('/S-[0-9]{6}')).toContain('must end with a slash');
   expect(patternProblem('/(/')).toContain('is not RE2 syntax: missing closing )');
   expect(patternProblem('/(?=a)b/')).toContain('is not RE2 syntax');

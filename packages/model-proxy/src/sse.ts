@@ -29,9 +29,9 @@ export async function* readEvents(
 const BLANK_LINE = /(?:\r\n|\n|\r(?!\n|$)){2}/;
 
 function eventOf(text: string): ServerEvent | undefined {
-  const fields = text.split(/\r\n|\n|\r/).map((line) => /^([^:]+)(?:: ?(.*))?$/s.exec(line));
+  const fields = text.split(/\r\n|\n|\r/).map((line) => /^([^:]+):? ?(.*)$/s.exec(line));
   const of = (field: string) =>
-    fields.filter((found) => found?.[1] === field).map((found) => found![2] ?? '');
+    fields.filter((found) => found?.[1] === field).map((found) => found![2]!);
   const data = of('data');
   return data.length === 0 ? undefined : { name: of('event').at(-1), data: data.join('\n') };
 }

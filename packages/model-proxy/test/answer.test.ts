@@ -58,6 +58,11 @@ test.each(['reasoning', 'reasoning_content', 'refusal'])(
   },
 );
 
+test('a token whose value the caller may not see stays as the model wrote it', async () => {
+  const hidden = new Answer(new Tokens([TOKEN]), async (token) => token, {});
+  expect(await hidden.whole(`a ${TOKEN.toUpperCase()}, b`)).toBe(`a ${TOKEN.toUpperCase()}, b`);
+});
+
 test('items of reasoning are prose', async () => {
   const reasoning = (text: string) => ({ type: 'reasoning', content: [{ text: `"${text}"` }] });
   const made = await answer(JSON_FORMAT).whole({ output: [reasoning(TOKEN)] });
@@ -87,11 +92,13 @@ test('names such as __proto__ are names', async () => {
 
 test('texts that come by turns are apart, and what was held back is alone in its event', async () => {
   const part = (t: string) => ({ content: t, a: [{ t }, { t }], tool_calls: [], b: null });
-  const made = JSON.stringify(await deltasOf([part('dmqzkw'), part('vhrt_tok d')]));
+  const made = JSON.stringify(await deltasOf([part('dmqzkw'), { c: 'x' }, part('vhrt_tok d')]));
   const texts = made
     .replaceAll(JSON.stringify(VALUE).slice(1, -1), '*')
     .match(/(?<=":")[^"]*|null/g);
-  expect(texts!.join('|')).toBe('|||null|* |* |* |null|d|||null||d||null|||d|null');
+  expect(texts!.join('|')).toBe('|||null|x|* |* |* |null|d|||null||d||null|||d|null');
+  const last = { choices: [{ index: 0, delta: { a: 'x d' }, finish_reason: 'stop' }] };
+  expect(await streamed(CHAT, [last])).toEqual([last]);
 });
 
 test('an event with what was held back has a number of its own', async () => {
