@@ -3,7 +3,7 @@
  * The entry point. It imports nothing before it has checked the version of Node: an older Node
  * would end with a stack trace at the first import that it does not know.
  */
-const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+const [major, minor] = process.versions.node.split('.').map(Number) as [number, number];
 
 if (major > 20 || (major === 20 && minor >= 19)) {
   const { run } = await import('./commands/program.ts');

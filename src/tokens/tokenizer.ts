@@ -179,9 +179,7 @@ export class Tokenizer {
     outcomes: readonly InsertOutcome[],
     deadlineMs: number,
   ): Promise<readonly DraftStep[]> {
-    const unproved = outcomes.filter((one) => typeof one === 'object' && !this.#opensStill(one));
-    if (unproved.length === 0) return outcomes.map((outcome) => stepOf(outcome, 'value'));
-    const versions = versionsOf(unproved as SealedRecord[]);
+    const versions = versionsOf(outcomes.filter((one) => typeof one === 'object'));
     const isKeyringKnown = await this.#keys.readyToOpen(versions, deadlineMs);
     const held = outcomes.map((one, i) =>
       typeof one === 'object' ? this.#held(one, drafts[i]!) : 'value',
