@@ -122,6 +122,11 @@ export class CallerError extends Error {
   }
 }
 
+/** A refusal of what may be sent again in a second. */
+export function overloaded(): CallerError {
+  return new CallerError('overloaded', '', 1);
+}
+
 /**
  * Our own failure: a 500 with the fixed text of its reason. The log shows only the code of the
  * cause.

@@ -99,7 +99,7 @@ function visible(
 ) {
   const { texts, viewer } = request;
   const kinds = viewer.isPlain ? undefined : new Map<string, number>();
-  const hidden = kinds && new Map<string, number>();
+  const hidden = new Map<string, number>();
   const refusal = (i: number, kind?: string): CallerError => {
     const path = request.pathOf(i);
     if (kind === undefined) return invalid(`${path}: is not a known token`);
@@ -114,7 +114,7 @@ function visible(
       if (kinds !== undefined) addTo(kinds, kind!);
       return value;
     }
-    if (kind !== undefined) addTo(hidden!, kind);
+    if (kind !== undefined) addTo(hidden, kind);
     if (unapplied === undefined) throw refusal(i, kind);
     const missing = request.isExcluded?.(i) ? 'excluded' : 'unknown';
     unapplied.push({ index: i, reason: kind === undefined ? missing : 'forbidden' });
@@ -344,7 +344,6 @@ const LENIENT = /^\s*handling\s*=\s*(?:lenient|"lenient")\s*(?:;|$)/i;
  */
 function isLenient({ request, headers }: Exchange): boolean {
   const { prefer } = request.headers;
-  if (prefer === undefined) return false;
   const handling = String(prefer)
     .match(PREFERENCES)
     ?.find((preference) => HANDLING.test(preference));

@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import type { Authenticator, Caller } from '../access/authenticator.ts';
 import type { AuditEvent, AuditLog } from '../audit/audit-log.ts';
 import type { PresidioOptions } from '../detect/presidio.ts';
-import { CallerError } from '../errors.ts';
+import { overloaded } from '../errors.ts';
 import type { ByteBudget, Reservation } from '../limits/byte-budget.ts';
 import type { ClientLimits, ClientOperation } from '../limits/client-limits.ts';
 import type { Log } from '../observe/log.ts';
@@ -80,7 +80,7 @@ export interface Shown {
   /** undefined: of a plain viewer. */
   readonly kinds: KindCounts | undefined;
   /** Values that stayed tokens, because the caller has no right to them. */
-  readonly hidden: KindCounts | undefined;
+  readonly hidden: KindCounts;
 }
 
 export const BEFORE_DATA = '{"data":';
@@ -152,8 +152,7 @@ export class Exchange {
    * @throws CallerError overloaded
    */
   reserve(bytes: number): void {
-    if (!this.context.budget.reserve(this.reservation!, bytes))
-      throw new CallerError('overloaded', '', 1);
+    if (!this.context.budget.reserve(this.reservation!, bytes)) throw overloaded();
   }
 
   /** @throws CallerError overloaded */

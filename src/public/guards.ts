@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Caller } from '../access/authenticator.ts';
 import type { AuditEvent } from '../audit/audit-log.ts';
-import { CallerError } from '../errors.ts';
+import { CallerError, overloaded } from '../errors.ts';
 import { afterwards } from '../limits/buckets.ts';
 import {
   type Admission,
@@ -55,9 +55,7 @@ export function isWellFormed({ rawHeaders, headers, httpVersion }: IncomingMessa
  * Resolves at once when neither the database nor Redis is asked.
  */
 export function admit(exchange: Exchange, operation: ClientOperation): Caller | Promise<Caller> {
-  checkOpen(exchange);
-  exchange.event = operation;
-  return afterwards(authenticate(exchange), (caller) => {
+  return afterwards(authenticate(exchange, operation), (caller) => {
     takeCaller(exchange, caller);
     return afterwards(admitOperation(exchange, operation), () => {
       checkBody(exchange);
@@ -68,9 +66,7 @@ export function admit(exchange: Exchange, operation: ClientOperation): Caller | 
 
 /** Admits a request whose body says what it does. `admitOperation` follows when that is read. */
 export async function admitBody(exchange: Exchange, event: AuditEvent): Promise<void> {
-  checkOpen(exchange);
-  exchange.event = event;
-  takeCaller(exchange, await authenticate(exchange));
+  takeCaller(exchange, await authenticate(exchange, event));
   checkBody(exchange);
 }
 
@@ -91,10 +87,8 @@ export function admitOperation(
 
 /** Admits a request without a body, of a client with any permission, and counts it. */
 export async function admitReader(exchange: Exchange): Promise<void> {
-  checkOpen(exchange);
-  exchange.event = 'policy';
   const { context } = exchange;
-  const { client } = takeCaller(exchange, await authenticate(exchange));
+  const { client } = takeCaller(exchange, await authenticate(exchange, 'policy'));
   const operation = OPERATIONS.find((one) => isAllowed(client, one))!;
   checkLimits(exchange, await context.limits.admit(client, operation));
 }
@@ -115,16 +109,15 @@ export function checkLimits(exchange: Exchange, admission: Admission): void {
   throw new CallerError(LIMIT_CODES[context.interfaceVersion], '', windowS);
 }
 
-function checkOpen({ context }: Exchange): void {
-  if (context.state.phase === 'closing') throw new CallerError('overloaded', '', 1);
-}
-
-function authenticate(exchange: Exchange): Caller | Promise<Caller> {
-  const { headers, rawHeaders } = exchange.request;
+function authenticate(exchange: Exchange, event: AuditEvent): Caller | Promise<Caller> {
+  const { context, request } = exchange;
+  if (context.state.phase === 'closing') throw overloaded();
+  exchange.event = event;
+  const { headers, rawHeaders } = request;
   // Node keeps the first of two Authorization headers, but a proxy may have checked the other.
   if (countOf(rawHeaders, 'authorization') > 1)
     throw new CallerError('unauthorized', 'more than one Authorization header');
-  const caller = exchange.context.authenticator.authenticate(headers.authorization);
+  const caller = context.authenticator.authenticate(headers.authorization);
   return caller instanceof Promise ? reserveUnknown(exchange, caller) : caller;
 }
 
@@ -133,7 +126,7 @@ function checkBody({ context, request, response, reservation }: Exchange): void 
   checkMedia(request, context.bodyLimit);
   const { headers, httpVersion } = request;
   const declared = Number(headers['content-length'] ?? 0);
-  if (!context.budget.hasRoom(reservation!, declared)) throw new CallerError('overloaded', '', 1);
+  if (!context.budget.hasRoom(reservation!, declared)) throw overloaded();
   // RFC 9110 section 10.1.1: a caller of HTTP/1.0 would take it for the answer.
   if (headers.expect !== undefined && httpVersion !== '1.0') response.writeContinue();
 }
@@ -147,7 +140,7 @@ async function reserveUnknown(
   if (!budget.reserve(held, earlyBytes(request))) {
     // Nobody waits for this promise. The look-up continues for other requests with the same key.
     caller.catch(() => {});
-    throw new CallerError('overloaded', '', 1);
+    throw overloaded();
   }
   return caller.finally(() => budget.shrinkTo(held, 0));
 }
@@ -172,7 +165,7 @@ function checkMedia({ headers, rawHeaders }: IncomingMessage, bodyLimit: number)
   if (countOf(rawHeaders, 'content-type') > 1) throw new CallerError('unsupported_media_type');
   if (encoding !== undefined && encoding !== 'identity')
     throw new CallerError('unsupported_media_type');
-  if (Number(length ?? 0) > bodyLimit)
+  if (Number(length) > bodyLimit)
     throw new CallerError('payload_too_large', MESSAGES.payload_too_large(bodyLimit));
 }
 

@@ -1,5 +1,11 @@
 import { pipeline } from 'node:stream';
-import { CALLER_ERRORS, CallerError, InternalError, type InternalReason } from '../errors.ts';
+import {
+  CALLER_ERRORS,
+  CallerError,
+  InternalError,
+  type InternalReason,
+  overloaded,
+} from '../errors.ts';
 import { failureFields } from '../observe/log.ts';
 import type { Exchange, ResponseContent } from './exchange.ts';
 import { cutUnlessRight, isStillRight, seenOf } from './rights.ts';
@@ -33,14 +39,14 @@ export async function respond(exchange: Exchange, made: ResponseContent): Promis
     const isRight = isStillRight(exchange);
     // Most requests are judged at once: no turn of the queue for them.
     if (isRight === true || (await isRight)) break;
-    if (answer.again === undefined || left === 0) throw new CallerError('overloaded', '', 1);
+    if (answer.again === undefined || left === 0) throw overloaded();
     answer = await answer.again();
   }
   const audited = audit(exchange, 'success', answer);
   if (audited !== undefined) {
     await audited;
     // A caller that lost the right meanwhile gets an error, and the audit log its line, too.
-    if (!(await isStillRight(exchange))) throw new CallerError('overloaded', '', 1);
+    if (!(await isStillRight(exchange))) throw overloaded();
   }
   const { operation } = exchange;
   if (operation !== undefined) {
@@ -170,7 +176,7 @@ function audit(
   const log = exchange.context.audit;
   if (log === undefined || event === undefined) return undefined;
   const isDone = outcome === 'success';
-  const hidden = isDone ? [...(shown?.hidden?.values() ?? [])] : [];
+  const hidden = isDone ? [...(shown?.hidden.values() ?? [])] : [];
   return log.record({
     event,
     outcome,

@@ -2,7 +2,7 @@ import { TLSSocket } from 'node:tls';
 import { isDeepStrictEqual } from 'node:util';
 import type { Caller } from '../access/authenticator.ts';
 import type { Seen } from '../audit/audit-log.ts';
-import { CallerError } from '../errors.ts';
+import { CallerError, overloaded } from '../errors.ts';
 import { afterwards } from '../limits/buckets.ts';
 import { isAllowed } from '../limits/client-limits.ts';
 import { entryOf, rightIn } from '../policy/policy.ts';
@@ -21,9 +21,8 @@ import { MESSAGES } from './schema.ts';
  * @throws CallerError unauthorized, forbidden or overloaded; InternalError when they cannot be read
  */
 function judgeCaller(exchange: Exchange): void | Promise<void> {
-  const { context, request, caller } = exchange;
+  const { context, request } = exchange;
   const found = context.authenticator.find(request.headers.authorization);
-  if (found === caller) return;
   return afterwards(found, (late) => takeCaller(exchange, late));
 }
 
@@ -31,8 +30,7 @@ function takeCaller(exchange: Exchange, caller: Caller): void {
   const { operation } = exchange;
   const { client_id: clientId, space } = exchange.caller!.client;
   // The subject of a JWT can become that of another client.
-  if (caller.client.client_id !== clientId || caller.client.space !== space)
-    throw new CallerError('overloaded', '', 1);
+  if (caller.client.client_id !== clientId || caller.client.space !== space) throw overloaded();
   exchange.caller = caller;
   if (operation !== undefined && !isAllowed(caller.client, operation))
     throw new CallerError('forbidden', MESSAGES.forbidden(operation));
@@ -94,7 +92,7 @@ export async function cutUnlessRight(exchange: Exchange): Promise<void> {
 /** How many values of each kind there are, by the caller's right; undefined: without a policy. */
 export function seenOf(shown: Shown | undefined): Seen | undefined {
   if (shown === undefined || shown.viewer.rules.policy.version === 0) return undefined;
-  const { viewer, kinds = [], hidden = [] } = shown;
+  const { viewer, kinds = [], hidden } = shown;
   const { rules, entry: line } = viewer;
   const seen: Seen = {};
   for (const [kind, count] of kinds) seen[kind] = { [rightIn(rules.policy, line, kind)]: count };

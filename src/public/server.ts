@@ -37,7 +37,7 @@ export function createHttpServer(context: ServerContext, answer: RequestListener
   // Every request passes the bounds of its connection and of the node before anything else.
   const route = inTurn(answer, context.budget);
   const listener: RequestListener = (request, response) => {
-    request.url = originForm(request.url!);
+    request.url = request.url!.replace(ABSOLUTE, '');
     route(request, response);
   };
   const server = createListener(listener, context.tls, context.descriptors, context.metrics);
@@ -156,13 +156,5 @@ async function servePolicy(exchange: Exchange): Promise<ResponseContent> {
   return { status: 200, body };
 }
 
+/** RFC 9112 section 3.2.2: a server must accept `http://host/path`, too. */
 const ABSOLUTE = /^https?:\/\/[^/?#@\s]+(?=[/?]|$)/i;
-
-/**
- * RFC 9112 section 3.2.2: a server must accept `http://host/path`, too. Removes scheme and host.
- */
-function originForm(target: string): string {
-  if (target.startsWith('/')) return target;
-  const rest = target.replace(ABSOLUTE, '');
-  return rest === '' || rest.startsWith('?') ? `/${rest}` : rest;
-}

@@ -62,7 +62,6 @@ export function correlationOf(
   { traceparent, 'x-request-id': requestId }: IncomingHttpHeaders,
   tokenSuffix: string,
 ): Correlation {
-  if (traceparent === undefined && requestId === undefined) return NOTHING;
   // Node joins the values of a header that was sent twice with a comma, which fits neither form.
   const parent = parentOf(traceparent);
   const id = idIn(requestId, tokenSuffix);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { send } from '../support/http.ts';
 import { usualService } from '../support/served.ts';
-import { call } from '../support/service.ts';
+import { call, runJson } from '../support/service.ts';
 import { sql } from '../support/vault.ts';
 
 const T = '/api/v1/tokenize';
@@ -69,10 +69,11 @@ test.each([
 test('names that look like numbers keep their place in the text of both responses', async () => {
   const names = (text: string) =>
     [...text.matchAll(/("[^"]*"):/g)].map(([, name]) => JSON.parse(name!));
-  const data = '{"b":"x","10":"y","2":{"\\u0031":"z","0":["w",{"7":"v","-1":"u"}]},"a":"t"}';
+  const data = '{"b":"x","10":"y","2":{"\\u0031":"z","0":["w",{"7":"v","-1":"u"}]},"a":""}';
   const tokenized = await send(service, T, `{ "9" : 1, "data" : ${data} , "1" : {} }`);
   const order = ['b', '10', '2', '1', '0', '7', '-1', 'a'];
   expect(names(tokenized.text)).toEqual(['data', ...order, 'request_id', 'client_id']);
+  expect(tokenized.text).not.toContain('""');
   const restored = await send(service, '/api/v1/detokenize', tokenized.text);
   expect(names(restored.text)).toEqual(['data', ...order, 'status', 'request_id', 'client_id']);
   expect(JSON.parse(restored.text).data).toEqual(JSON.parse(data));
@@ -200,6 +201,13 @@ describe('A14-A19: limits', () => {
       expect(refused.status).toBe(400);
       const reason = /^data: .*16777216 bytes as JSON; send the tokens in several/;
       expect(refused.body.message).toMatch(reason);
+    }
+    // A gap is said before the size, also that of a token whose value was forgotten.
+    const { long } = (await call(service, 'tokenize', { long: 'f'.repeat(3_000) })).body.data;
+    await runJson(service.place, 'forget', long, '--yes');
+    for (const last of [`x${long}`, long]) {
+      const { body } = await call(service, 'detokenize', { a: Array(257).fill(tokens.a), last });
+      expect(body.message).toBe('data.last: is not a known token');
     }
   });
   test('a large response has its length and its structure, and values of any characters', async () => {

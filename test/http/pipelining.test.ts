@@ -17,6 +17,7 @@ import {
 const service = served(async () => startWithOps(await usualPlace()));
 afterAll(async () => {
   expect((await call(service, 'tokenize', { a: 'b' })).status).toBe(200);
+  expect(service.output()).not.toContain('Warning');
 });
 
 /** A connection, and what it has received. */
@@ -86,6 +87,15 @@ describe('L20: requests that come ahead of their answers', () => {
       LIVE.replace('Host:', 'Host: localhost').repeat(1_400),
     );
     expect(received.split('HTTP/1.1 ').length - 1).toBeLessThan(most);
+  });
+
+  test('a refusal leaves the connection to the next request, with a body or without one', async () => {
+    const lost = LIVE.replace('/health/live', '/nowhere');
+    const chunked = withBody(
+      `Transfer-Encoding: Chunked\r\n\r\n14\r\n{"data":{"a":"bcd"}}\r\n0\r\n\r\n`,
+    );
+    const asked = [lost, tokenize('a').replace('/tokenize', '/nowhere'), chunked, chunked, LIVE];
+    expect(statusesOf(await exchange(asked))).toEqual([404, 404, 200, 200, 200]);
   });
 
   test('a caller who goes away leaves nothing that is waited for', async () => {

@@ -91,6 +91,17 @@ test('refusals name the field and the remedy, and never a word', async () => {
   expect(await refusal({ text: 'a', words: { '...': 'person' } })).toContain('a letter or digit');
   const many = Object.fromEntries(Array.from({ length: 1_001 }, (_, i) => [`w${i}`, 'person']));
   expect(await refusal({ text: 'a', words: many })).toContain('more than 1000 words');
+  const { w0: _, ...most } = many;
+  expect(kindsOf((await tokenize({ text: 'a w7', words: most })).body.data)).toEqual(['person']);
+  const word = 'x'.repeat(200);
+  expect(kindsOf((await tokenize({ text: word, words: { [word]: 'person' } })).body.data)).toEqual([
+    'person',
+  ]);
+  const longer = { a: 'person', [`${word}x`]: 'person' };
+  const said = 'data.words, word 2: must have a letter or digit, and at most 200';
+  expect(await refusal({ text: 'a', words: longer })).toContain(said);
+  expect(kindsOf((await tokenize({ text: 'abcdefghij_tok '.repeat(50) })).body.data)).toEqual([]);
+  expect(await refusal({ text: 'abcdefghij_tok '.repeat(51) })).toContain('more than 50 values or');
   expect(await refusal({ text: 'a@b.de '.repeat(51) })).toContain('more than 50 values');
   expect(await refusal({ text: 'a'.repeat(50_000) })).toContain('a pattern of the policy takes');
 });
@@ -170,12 +181,13 @@ test('Presidio has eight texts of a request at a time', async () => {
   expect([status, most]).toEqual([200, 8]);
 });
 
-test('Presidio is asked only for a policy that names an entity of it', async () => {
+test('Presidio is asked only for a policy that names an entity of it, and a text that is not blank', async () => {
   await named.apply(NAMES.replace(', PERSON: person', ''));
   const before = presidio.requests.length;
   await roundTrip({ text: 'Maria, bo@example.com' }, named);
-  expect(presidio.requests.length).toBe(before);
   await named.apply(NAMES);
+  await roundTrip({ text: ' \n' }, named);
+  expect(presidio.requests.length).toBe(before);
 });
 
 const NONSENSE: readonly [what: string, status: number, body: string][] = [

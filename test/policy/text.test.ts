@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { governed } from '../support/policy.ts';
 import { runJson } from '../support/service.ts';
+import { metric } from '../support/vault.ts';
 
 const POLICY = `
 version: 1
@@ -64,7 +65,8 @@ async function tokenized(text: string, values: Readonly<Record<string, string>>)
 }
 
 test('a text there and back, with emoji, quotes, brackets and words beside tokens', async () => {
-  const text = '👩🏽 (Ann Lee) wrote: "Mail ann@example.com", Bo\'s 📧 isn\'t known. 我叫Bo';
+  const long = ' '.repeat(70_000);
+  const text = `👩🏽 (Ann Lee) wrote: "Mail ann@example.com", Bo's 📧 isn't known.${long}我叫Bo`;
   const values = { 'Ann Lee': 'person', 'ann@example.com': 'address', "Bo's": 'person' };
   const sent = await tokenized(text, values);
   for (const value of Object.keys(values)) expect(sent).not.toContain(value);
@@ -180,6 +182,17 @@ test('an unknown token stays, is named by code points, and costs its budget', as
     statuses.push((await detokenize({ text }, 'guesser')).status);
   }
   expect(statuses).toContain(429);
+});
+
+test('when guesses have spent the budget, no other candidate of a place is looked up', async () => {
+  const before = await metric(at.service, 'standin_unknown_tokens_total');
+  const places = Array.from({ length: 50 }, (_, i) => {
+    const two = String.fromCharCode(97 + (i % 10), 97 + Math.floor(i / 10));
+    return `zzzzzz${two}cdefghij_tok`;
+  });
+  const { status } = await detokenize({ text: places.join(' ') }, 'new');
+  expect(status).toBe(429);
+  expect(await metric(at.service, 'standin_unknown_tokens_total')).toBe(before + 100);
 });
 
 test('a forgotten token stays, and costs nothing, whatever stands before it', async () => {

@@ -53,6 +53,7 @@ export function expectErrorForm({ status, headers, text }: RawAnswer, method = '
   expect(headers.get('cache-control')).toBe('no-store');
   expect(headers.get('x-content-type-options')).toBe('nosniff');
   expect(headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
+  expect(headers.has('www-authenticate')).toBe(status === 401);
   if (method === 'HEAD') return;
   expectLine(text);
   const body = JSON.parse(text);

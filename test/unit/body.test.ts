@@ -24,6 +24,11 @@ function messageOf(refused: () => unknown): string {
 const dataOf = (body: string | Buffer): unknown => parseBody(Buffer.from(body as string));
 const refusal = (body: string | Buffer) => messageOf(() => dataOf(body));
 
+test('data of a request about a text is an object, and no list', () => {
+  for (const data of ['[]', '[{}]', 'null', '"a"'])
+    expect(refusal(`{"data":${data}}`)).toBe('data: must be a JSON object');
+});
+
 describe('a body has at most 100,000 objects, lists and names', () => {
   const beside = (json: string, count: number) =>
     `{"z":[${Array(count).fill(json).join(',')}],"data":{"a":"b"}}`;

@@ -34,6 +34,7 @@ describe('tokens in running text', () => {
     ['abcdefghijklmn_tok', 'abcdefghijklmn_tok', 'efghijklmn_tok'],
     ['to sgb@xijhmkd.ozi_tok', 'sgb@xijhmkd.ozi_tok'],
     ['qhk trt_tok', 'trt_tok'],
+    [`${' '.repeat(130)}trt_tok`, 'trt_tok'],
   ])('%s: what comes before may belong to it', (text, ...candidates) => {
     expect(tokensIn(text)).toEqual([candidates]);
   });
@@ -107,6 +108,7 @@ describe('a text in pieces', () => {
     ['a (abcdefghij\\', 3],
     ['a (abcdefghij\\_t', 3],
     ['a (\\_t', 4],
+    ['a (ab\\_toto', 6],
     [`${'a'.repeat(1_000)}`, 744],
   ])('%j is held back from %i on', (text, from) => {
     expect(heldFrom(text, finder.find(text, 1).at(-1)?.to ?? 0, 'tok')).toBe(from);

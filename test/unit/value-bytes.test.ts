@@ -45,15 +45,16 @@ test('an answer in pieces is the answer as a whole, as long as was said, and eac
       fc.dictionary(fc.string(), tie('node')),
     ),
   })).node;
+  const lengths = fc.constantFrom(0, 1, 66_000);
   await fc.assert(
-    fc.asyncProperty(fc.dictionary(fc.string(), data), async (json) => {
+    fc.asyncProperty(fc.dictionary(fc.string(), data), lengths, async (json, spaces) => {
       const strings: string[] = [];
       const blank = JSON.stringify(json, (_, inner) => {
         if (typeof inner !== 'string') return inner;
         strings.push(inner);
         return '';
       });
-      const list = [',"list":', '[]'];
+      const list = [',"list":', '[', ' '.repeat(spaces), ']'];
       let judged = 0;
       const answer = largeResponse(
         {
@@ -61,13 +62,22 @@ test('an answer in pieces is the answer as a whole, as long as was said, and eac
           around: () => aroundBlanks(blank),
         },
         jsonBytes(strings) + list.join('').length,
-        async () => void judged++,
+        async () => {
+          await new Promise(setImmediate);
+          judged++;
+        },
         () => {},
       );
-      const pieces = await answer.body.toArray();
+      const pieces: Buffer[] = [];
+      for await (const piece of answer.body) {
+        pieces.push(piece);
+        expect(judged).toBeGreaterThanOrEqual(pieces.length);
+      }
       expect(judged).toBe(pieces.length);
+      for (const { length } of pieces.slice(0, -1)) expect(length).toBeGreaterThanOrEqual(65_536);
       const text = Buffer.concat(pieces).toString();
-      expect(text).toBe(`{"data":${JSON.stringify(json)},"list":[],"é":1}`);
+      const after = `,"list":[${' '.repeat(spaces)}],"é":1}`;
+      expect(text).toBe(`{"data":${JSON.stringify(json)}${after}`);
       expect(answer.bytes).toBe(Buffer.byteLength(text));
     }),
   );

@@ -1,4 +1,4 @@
-import { CallerError } from '../../errors.ts';
+import { CallerError, overloaded } from '../../errors.ts';
 import type { Exchange } from '../exchange.ts';
 import { MESSAGES } from '../schema.ts';
 
@@ -15,7 +15,7 @@ export function readBody(exchange: Exchange): Promise<Buffer> {
   const { request, context } = exchange;
   const { budget, bodyLimit } = context;
   const held = exchange.reservation!;
-  const declared = Number(request.headers['content-length'] ?? Number.NaN);
+  const declared = Number(request.headers['content-length']);
   const pieces = new Pieces();
   let bytes = 0;
   return new Promise((resolve, reject) => {
@@ -23,7 +23,7 @@ export function readBody(exchange: Exchange): Promise<Buffer> {
       bytes += chunk.length;
       if (bytes > bodyLimit)
         fail(new CallerError('payload_too_large', MESSAGES.payload_too_large(bodyLimit)));
-      else if (!budget.reserve(held, pieces.add(chunk))) fail(new CallerError('overloaded', '', 1));
+      else if (!budget.reserve(held, pieces.add(chunk))) fail(overloaded());
       else if (bytes !== declared)
         budget.wait(held, () => fail(new CallerError('request_timeout')));
     };

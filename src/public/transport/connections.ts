@@ -19,7 +19,7 @@ const REQUEST_TIMEOUT_MS = 30_000;
 const KEEP_ALIVE_TIMEOUT_MS = 72_000;
 const CHECK_INTERVAL_MS = 1_000;
 const MAX_HEADER_BYTES = 16_384;
-/** More headers are refused. Node silently drops headers above its own bound. */
+/** So many headers are refused. Node silently drops those above its own bound, which is greater. */
 export const MAX_HEADERS = 128;
 
 const HTTP: ServerOptions = {
@@ -45,7 +45,6 @@ export function createListener(
 ): Server {
   const server =
     pem === undefined ? createServer(HTTP, handler) : createTlsServer(tlsOptions(pem), handler);
-  server.maxHeadersCount = MAX_HEADERS;
   // A caller that has sent its last request still gets the answers.
   (server as { httpAllowHalfOpen?: boolean }).httpAllowHalfOpen = true;
   server.on('tlsClientError', (error: NodeJS.ErrnoException) =>
@@ -146,21 +145,20 @@ export function boundConnections(
     const nowMs = performance.now();
     for (const [socket, before] of unsent) {
       const now = unsentOf(socket, before, nowMs);
-      if (now !== undefined && nowMs - now.sinceMs > UNREAD_TIMEOUT_MS) {
+      if (nowMs - now.sinceMs > UNREAD_TIMEOUT_MS) {
         socket.destroy();
         count.unreadAnswer?.();
-      } else if (now !== before) unsent.set(socket, now);
+      } else unsent.set(socket, now);
     }
   }, POLL_INTERVAL_MS);
   look.unref();
   server.once('close', () => clearInterval(look));
 }
 
-function unsentOf(socket: Socket, before: Unsent | undefined, nowMs: number): Unsent | undefined {
-  const waiting = socket.writableLength;
-  if (waiting === 0) return undefined;
-  if (before !== undefined && socket.bytesWritten - waiting < before.untilByte) return before;
-  return { untilByte: socket.bytesWritten, sinceMs: nowMs };
+function unsentOf(socket: Socket, before: Unsent | undefined, nowMs: number): Unsent {
+  const { bytesWritten, writableLength } = socket;
+  if (before !== undefined && bytesWritten - writableLength < before.untilByte) return before;
+  return { untilByte: bytesWritten, sinceMs: nowMs };
 }
 
 /** Further connections are closed as soon as they are made. */

@@ -91,7 +91,6 @@ class RequestQueue {
   /** Set when no further request can come. */
   #refuse: (() => void) | undefined;
   #isPaused = false;
-  #isTurnDue = false;
 
   constructor(socket: Socket, options: QueueOptions) {
     this.#socket = socket;
@@ -174,14 +173,12 @@ class RequestQueue {
     this.#inHand--;
     this.#unanswered--;
     if (this.#refuse !== undefined) this.#endIfAnswered();
-    if (this.#waiting.length === 0 || this.#isTurnDue) return;
-    this.#isTurnDue = true;
+    if (this.#waiting.length === 0) return;
     // In the next turn, so that other work of this turn goes first.
     setImmediate(this.#turn);
   };
 
   readonly #turn = (): void => {
-    this.#isTurnDue = false;
     const next = this.#waiting.splice(0, this.#options.maxInHand - this.#inHand);
     for (const [request, response] of next) {
       if (!this.#socket.writable || isEnding(this.#socket)) {
