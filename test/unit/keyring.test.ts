@@ -108,11 +108,11 @@ test('draws of two scopes have nothing in common, and the default scope has thos
   const firsts = scopes.map((scope) => keyring.deterministicDraws(VALUE, scope).draws(0, 0));
   expect(new Set(firsts).size).toBe(scopes.length);
   expect(scopeOf('text', '')).toBeUndefined();
+  expect(() => scopeOf('a card', '')).toThrow(RangeError);
   // A longer name of a space does not become the beginning of a kind, or of a value.
   const cut = keyring.deterministicDraws('dcard' as Value, scopeOf('a', 'bc')).draws(0, 0);
-  expect(keyring.deterministicDraws('card' as Value, scopeOf('ad', 'bc')).draws(0, 0)).not.toBe(
-    cut,
-  );
+  const moved = keyring.deterministicDraws('card' as Value, scopeOf('ad', 'bc')).draws(0, 0);
+  expect(moved).not.toBe(cut);
 });
 
 test('a record of a scope opens with it, whatever was opened before', () => {
