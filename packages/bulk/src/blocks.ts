@@ -101,7 +101,6 @@ export async function* inOrder<T, R>(
   };
   const begun: ReturnType<typeof begin>[] = [];
   for (;;) {
-    stop.throwIfAborted();
     while (begun.length < atOnce) {
       begun.push(begin());
       // A failure is thrown in its turn.
@@ -121,7 +120,9 @@ export async function untilStopped<T>(work: Promise<T>, stop: AbortSignal): Prom
   // A race of one promise for all work would keep all results.
   const stopped = new Promise<undefined>((resolve) => {
     end = () => resolve(undefined);
+    // What was stopped before sends no event any more.
+    if (stop.aborted) end();
     stop.addEventListener('abort', end);
   });
-  return Promise.race([work, stopped]).finally(() => stop.removeEventListener('abort', end));
+  return Promise.race([stopped, work]).finally(() => stop.removeEventListener('abort', end));
 }

@@ -57,7 +57,7 @@ export function csvFormat(
     encode({ isQuoted }, value) {
       if (!isQuoted && !needsQuotes.test(value)) return value;
       if (!hasQuotes) return undefined;
-      return `"${value.includes('"') ? value.replaceAll('"', '""') : value}"`;
+      return `"${value.replaceAll('"', '""')}"`;
     },
   };
 }
@@ -78,7 +78,7 @@ function cellsOf(
   for (const { field, index } of columns) {
     const start = starts[index]!;
     const end = ends[index]!;
-    const isQuoted = hasQuotes && start < end && bytes[start] === QUOTE;
+    const isQuoted = hasQuotes && bytes[start] === QUOTE;
     const value = isQuoted ? unquoted(bytes, start + 1, end - 1) : decode(bytes, start, end);
     if (value === '') continue;
     const reason = value === undefined ? NOT_UTF8 : valueProblem(value);
@@ -89,8 +89,7 @@ function cellsOf(
 }
 
 function unquoted(bytes: Buffer, start: number, end: number): string | undefined {
-  const text = decode(bytes, start, end);
-  return text?.includes('"') ? text.replaceAll('""', '"') : text;
+  return decode(bytes, start, end)?.replaceAll('""', '"');
 }
 
 /** How a record breaks the format. */

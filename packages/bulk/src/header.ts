@@ -80,7 +80,7 @@ export async function readBeginning(input: Input, options: FormatOptions, hasRow
   const from = start.subarray(0, BOM.length).equals(BOM) ? BOM.length : 0;
   const isJson = options.format === 'ndjson' || options.format === 'json';
   const { end, ...beginning } = isJson
-    ? await readJson(input, from, options, hasRows)
+    ? await readJson(input, start, from, options, hasRows)
     : await readHeader(input, from, options);
   const bytes = (await input.read()) ?? Buffer.alloc(0);
   input.unread(bytes.subarray(end));
@@ -90,11 +90,12 @@ export async function readBeginning(input: Input, options: FormatOptions, hasRow
 /** An opening bracket comes before rows that are the items of an array. */
 async function readJson(
   input: Input,
+  start: Buffer,
   from: number,
   { format, fields, keepsBlank = false }: FormatOptions,
   hasRows: boolean,
 ) {
-  let bytes = await peek(input, from + 1);
+  let bytes = start;
   const first = () => skipSpace(bytes.toString('latin1'), from);
   const isLines = format === 'ndjson';
   for (let length = -1; !isLines && first() === bytes.length && bytes.length > length; ) {

@@ -71,7 +71,7 @@ export class Input {
 
   /** Puts bytes back: the next `read` returns them. */
   unread(bytes: Buffer): void {
-    if (bytes.length > 0) this.#unread = bytes;
+    this.#unread = bytes;
   }
 
   /** Continues at an offset in the decompressed bytes. Files only. */
@@ -92,15 +92,14 @@ export class Input {
    * counts the bytes read, so it runs ahead. undefined: the size is not known.
    */
   shareBefore(offset: number): number | undefined {
-    if (this.identity === undefined || this.#stream === undefined) return undefined;
+    if (this.identity === undefined) return undefined;
     const { bytes } = this.identity;
     const done = this.#isPacked ? (this.#stream as ReadStream).bytesRead : offset;
-    return bytes === 0 ? 1 : done / bytes;
+    return done / bytes;
   }
 
   close(): void {
     this.#stream?.destroy();
-    this.#stream = undefined;
     this.#chunks = undefined;
   }
 
@@ -141,7 +140,7 @@ async function* unzipped(chunks: AsyncIterable<Buffer>): AsyncIterable<Buffer> {
   }
   const rest = { [Symbol.asyncIterator]: () => all };
   async function* whole() {
-    if (head.length > 0) yield head;
+    yield head;
     yield* rest;
   }
   if (!isGzip(head)) return yield* whole();

@@ -6,8 +6,8 @@ import { gzip } from 'node:zlib';
 import { BulkError, WriteError } from './row.ts';
 
 const GZIP_MEMBER_BYTES = 1 << 20;
-/** Windows has no O_NOFOLLOW. */
-const GO_ON = constants.O_RDWR | (constants.O_NOFOLLOW ?? 0);
+/** Windows has no O_NOFOLLOW, and its undefined counts as 0. */
+const GO_ON = constants.O_RDWR | constants.O_NOFOLLOW;
 const gzipped = promisify(gzip);
 
 /** The name of an unfinished file. */

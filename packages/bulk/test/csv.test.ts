@@ -8,6 +8,7 @@ const TSV = { format: 'tsv', fields: 'a' } as const;
 /** Bytes of a row. */
 const LONGEST = 16 * 1024 * 1024;
 const NUMBERED = { fields: '2', hasHeader: false };
+const policyOf = (...paths: string[]) => ({ fields: { policy: 'version 1', paths } });
 
 const bytes = fc.uint8Array({ maxLength: 200 }).map((array) => Buffer.from(array));
 /** The bytes with a meaning in CSV, and a letter. */
@@ -123,6 +124,9 @@ describe('what is not replaced is copied byte for byte', () => {
   });
 });
 
+/** As long as a value may be. */
+const X = 'x'.repeat(65_536);
+
 const csv = (text: string | Buffer, fields = 'a', replace?: (value: string) => string) =>
   edited(text, { fields }, replace);
 
@@ -143,20 +147,25 @@ test.each<[string, string, string, string, Partial<FormatOptions>?]>([
   ['by number, in every line', '\ufeff1;x\n2;y\n', 'T', '\ufeff1;T\n2;T\n', NUMBERED],
   ['by number, after a mark', '\ufeff1;x\n', 'T', '\ufeffT;x\n', { ...NUMBERED, fields: '1' }],
   ['by number, in no line', '', 'T', '', NUMBERED],
+  ['by number, whatever the cells are', '2,x;y;z\n', 'T', '2,x;T;z\n', NUMBERED],
+  ['of TSV with quotes', '"a"\tb\nx\ty\n', 'T', '"a"\tb\nT\ty\n', { ...TSV, fields: ['"a"'] }],
+  ['of a policy', 'x,y,z;a\n1;2\n', 'T', 'x,y,z;a\n1;T\n', policyOf('none', 'a')],
+  ['of no first step of a path', 'a,c\n1,2\n', 'T', 'a,c\n1,T\n', policyOf('a.b', 'c')],
 ])('a changed cell %s', async (_, input, replacement, output, options = {}) => {
   const result = await edited(input, { fields: 'a', ...options }, () => replacement);
   expect([result.output.toString(), result.problems]).toEqual([output, []]);
 });
 
-test.each<[string, string | Buffer, string]>([
+test.each<[string, string | Buffer, string, Partial<FormatOptions>?]>([
   ['too few cells', 'a,b\nx,y\nx\n', '3: has 1 cell instead of 2'],
   ['too many cells', 'a,b\n1,2,3\n', '2: has 3 cells instead of 2'],
   ['text after a quote', 'a,b\n"x"y,z\n', '2: has text after a closing quote'],
   ['a line after line ends', 'a,b\n"1\r2\r\n3\n4",y\nx\n', '6: has 1 cell instead of 2'],
-  ['a long value', `a,b\n${'x'.repeat(65_537)},y\n`, '2: a is longer than 65536 bytes'],
+  ['without a header', '1;2\n3\n', '2: has 1 cell instead of 2', NUMBERED],
+  ['a long value', `a,b\n${X},y\n${X}x,y\n`, '3: a is longer than 65536 bytes'],
   ['invalid UTF-8', Buffer.from('a,b\n\xef\xbf\xbd,\n\xff,y\n', 'latin1'), '3: a is not UTF-8'],
-])('a bad row: %s', async (_, input, problem) => {
-  expect((await csv(input)).problems).toEqual([problem]);
+])('a bad row: %s', async (_, input, problem, options = {}) => {
+  expect((await edited(input, { fields: 'a', ...options })).problems).toEqual([problem]);
 });
 
 test('a value that no cell of TSV can hold makes a bad row', async () => {
@@ -174,12 +183,16 @@ test.each<[string, string | Buffer, string, Partial<FormatOptions>?]>([
   ['a mark', '\ufeff', 'the file is empty'],
   ['a long line', Buffer.alloc(LONGEST, 'x'), 'the file has no field a; its fields are: xxx'],
   ['a longer line', Buffer.alloc(LONGEST + 1, 'x'), 'The first line of the file is longer than'],
+  ['an empty name', ',b\n', 'its fields are: , b'],
+  ['no mark', Buffer.of(0xff, 0x61), 'the file has no field a'],
+  ['no mark of the other order', Buffer.of(0xfe, 0x61), 'the file has no field a'],
   ['an empty line', '\nx\n', 'the file has no field a; its first line is empty'],
   ['a quote that opens', '"a,b\n', 'The quotes in the first line of the file do not match'],
   ['what controls a terminal', 'b\u001b[2J\nx\n', 'its fields are: b?[2J'],
   ['UTF-16', Buffer.from('\ufeffa,b\n', 'utf16le'), 'UTF-16'],
   ['UTF-16 of the other order', Buffer.from('\ufffea,b\n', 'utf16le'), 'UTF-16'],
   ['UTF-16 without a mark', Buffer.from('a,b\n', 'utf16le'), 'UTF-16'],
+  ['UTF-16 of the other order without a mark', '\0a\0,', 'UTF-16'],
   ['no such number', '1,2\n', 'its first row has 2', { ...NUMBERED, fields: '3' }],
   ['a name for a number', '1,2\n', 'numbers of columns', { ...NUMBERED, fields: 'a' }],
   ['an open quote', 'a\n"q\n"\n"1\n","never\n', 'The quote that opens on line 5 never closes'],
@@ -217,7 +230,6 @@ test.each([';', '\t', '|', ','])('the delimiter %j is found by the fields', asyn
 });
 
 test('of two paths of a policy for one column, the first counts', async () => {
-  const policy = { policy: 'version 1', paths: ['["a.b"]', 'a.b'] };
-  const { cells } = await edited('a.b\nx\n', { fields: policy });
+  const { cells } = await edited('a.b\nx\n', policyOf('["a.b"]', 'a.b'));
   expect(cells.map(({ field }) => field)).toEqual(['["a.b"]']);
 });

@@ -12,13 +12,11 @@ export function inputOf(bytes: Buffer, pieceBytes = bytes.length || 1): Input {
   return {
     name: 'the file',
     read: async () => pieces.shift(),
-    unread: (piece: Buffer) => {
-      if (piece.length > 0) pieces.unshift(piece);
-    },
+    unread: (piece: Buffer) => void pieces.unshift(piece),
   } as Partial<Input> as Input;
 }
 
-const DEFAULTS: FormatOptions = {
+export const DEFAULTS: FormatOptions = {
   format: 'csv',
   fields: '1',
   delimiter: undefined,

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { readBlocks } from '../src/blocks.ts';
-import { readBeginning } from '../src/header.ts';
-import { edited, inputOf } from './edited.ts';
+import { leastRecord, readBeginning, valueIn } from '../src/header.ts';
+import { DEFAULTS, edited, inputOf } from './edited.ts';
 
 type Format = 'json' | 'ndjson';
 
@@ -81,7 +81,7 @@ test('an array that is cut off anywhere ends the run', async () => {
 
 test('the rows before what is not JSON come before the failure', async () => {
   const input = inputOf(Buffer.from('[{"a":"x"},{"a":"y"},]'));
-  const options = { format: 'json', fields: 'a', delimiter: undefined, hasHeader: true } as const;
+  const options = { ...DEFAULTS, format: 'json', fields: 'a' } as const;
   const { format } = await readBeginning(input, options, false);
   const blocks = readBlocks(input, format, 1);
   expect((await blocks.next()).value?.rows).toHaveLength(2);
@@ -103,7 +103,7 @@ test.each<[string | Buffer, string, string, Format?]>([
   ['{"a":"b"', 'a', '1: is not JSON'],
   ['{"a":"b"}{}', 'a', '1: is not JSON'],
   ['\n\n{"a":"\\ud800"}', 'a', '3: a has half of a surrogate pair'],
-  [`{"a":"${'x'.repeat(65_537)}"}`, 'a', '1: a is longer than 65536 bytes'],
+  [`{"a":"${'€'.repeat(21_846)}"}`, 'a', '1: a is longer than 65536 bytes'],
   [Buffer.from('{"a":"\xff"}', 'latin1'), 'a', '1: a is not UTF-8'],
   ['[{"a":"x"},\n{"a":tru}]', 'a', '2: is not JSON', 'json'],
 ])('a bad row: %s with %s', async (input, fields, problem, format = 'ndjson') => {
@@ -131,6 +131,30 @@ test.each([
 ])('the path %s', async (fields, found) => {
   const { cells } = await edited(ROW, { format: 'ndjson', fields });
   expect(cells.map(({ value }) => value)).toEqual(found);
+});
+
+const named = (n: number, value: unknown) =>
+  Object.fromEntries(Array.from({ length: n }, (_, i) => [`n${i}`, value]));
+
+test.each<[object, number]>([
+  [{ a: named(30, 'x'), b: named(30, 'x') }, 50],
+  [{ ...named(50, 1), a: 'x' }, 0],
+  [{ ...named(49, 1), a: 'x' }, 1],
+  [{ a: [...Array(49).fill('x'), { b: 'y' }, { c: 'z' }] }, 2],
+])('the paths of a first row are told up to a bound: %#', async (row, found) => {
+  const options = { ...DEFAULTS, format: 'ndjson' } as const;
+  const { format } = await readBeginning(inputOf(Buffer.of()), options, false);
+  format.read(Buffer.from(JSON.stringify(row)), 0, 1, true);
+  expect(format.sample).toHaveLength(found);
+});
+
+test('the least record of a path has one value, also at index 1,000', () => {
+  expect(leastRecord('a.b[2]["c d"]', 'x')).toEqual({ a: { b: [null, null, { 'c d': 'x' }] } });
+  for (const path of ['a', 'a[*]', 'a[0].b[*].c', 'a[1000]'])
+    expect(valueIn(leastRecord(path, 'x'), path)).toBe('x');
+  expect(() => leastRecord('a[1001]', 'x')).toThrow('a[1001] has an index over 1000: name');
+  for (const other of [null, undefined, { a: null }])
+    expect(valueIn(other, 'a[*].b')).toBe(undefined);
 });
 
 const NAME = /^[A-Za-z]\w*$/;

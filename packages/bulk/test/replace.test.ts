@@ -1,8 +1,9 @@
+import { getEventListeners } from 'node:events';
 import { describe, expect, test } from 'vitest';
 import { inOrder, readBlocks } from '../src/blocks.ts';
 import { readBeginning } from '../src/header.ts';
 import { RefusedValue, replaceCells } from '../src/replace.ts';
-import { inputOf } from './edited.ts';
+import { DEFAULTS, inputOf } from './edited.ts';
 
 const never = new AbortController().signal;
 
@@ -14,8 +15,7 @@ async function detokenized(
   fields = 'a',
 ) {
   const input = inputOf(Buffer.from(`${fields}\n${rows.join('\n')}\n`));
-  const options = { format: 'csv', fields, delimiter: undefined, hasHeader: true } as const;
-  const { format } = await readBeginning(input, options, false);
+  const { format } = await readBeginning(input, { ...DEFAULTS, fields }, false);
   const requests: (readonly string[])[] = [];
   let unknown = 0;
   const ask = async (tokens: readonly string[]) => {
@@ -96,6 +96,19 @@ describe('replacing the cells of a block', () => {
   });
 });
 
+describe('the blocks of a file', () => {
+  test('have 2,000 cells at most, or one row', async () => {
+    const itemsOf = (length: number) => `["${'x","'.repeat(length - 1)}x"]`;
+    const rows = [2_001, 1_999, 1, 1, 1_998, 9].map(itemsOf);
+    const options = { ...DEFAULTS, format: 'ndjson', fields: '$[*]' } as const;
+    const input = inputOf(Buffer.from(rows.join('\n')));
+    const { format } = await readBeginning(input, options, false);
+    const blocks: number[][] = [];
+    for await (const { rows } of readBlocks(input, format, 1)) blocks.push(rows.map((r) => r.line));
+    expect(blocks).toEqual([[1], [2, 3], [4, 5], [6]]);
+  });
+});
+
 describe('work in order', () => {
   test('results come in the order of the items, with so many under way and no more', async () => {
     const waiting: (() => void)[] = [];
@@ -122,6 +135,7 @@ describe('work in order', () => {
     for await (const result of inOrder(source(), work, 4, never)) results.push(result);
     expect(results).toEqual(Array.from({ length: 20 }, (_, i) => i));
     expect(most).toBe(4);
+    expect(getEventListeners(never, 'abort')).toEqual([]);
   });
 
   test('a source that waits holds up no result, and one that fails does so after them', async () => {
@@ -155,5 +169,13 @@ describe('work in order', () => {
     await new Promise((resolve) => setImmediate(resolve));
     stop.abort(new Error('stopped'));
     await expect(stuck).rejects.toThrow('stopped');
+    const later = new AbortController();
+    const begun: number[] = [];
+    const results = inOrder(source(), async (item) => begun.push(item), 2, later.signal);
+    expect(await results.next()).toMatchObject({ value: 1 });
+    later.abort(new Error('later'));
+    await expect(results.next()).rejects.toThrow('later');
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(begun).toEqual([1, 2]);
   });
 });

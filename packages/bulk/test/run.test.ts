@@ -5,16 +5,19 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
 import fs, { type FileHandle } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { gunzipSync, gzipSync } from 'node:zlib';
+import { basename, join } from 'node:path';
+import { crc32, gunzipSync, gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type Job, runBulk } from '../src/index.ts';
 import { type Decode, Input } from '../src/input.ts';
+import { termsOf } from '../src/job.ts';
+import { OutputFile } from '../src/output.ts';
 
 let folder: string;
 /** Of what a run writes. */
@@ -88,8 +91,90 @@ test('an input comes whole in pieces of any size, packed or not, from any offset
       }
 });
 
-/** Calls `before` before each operation on a file that changes something. Ends with the test. */
-async function watch(before: () => void): Promise<void> {
+test('an input is read in pieces of 256 KiB, and known by its size, time and first KiB', async () => {
+  const path = join(folder, 'in');
+  const bytes = Buffer.alloc(300_000, 'abc');
+  for (const content of [bytes, gzipSync(bytes)]) {
+    writeFileSync(path, content);
+    const input = await Input.open(path);
+    const head = crc32(content.subarray(0, 1_024));
+    const { size, mtimeMs } = statSync(path);
+    expect(input.identity).toEqual({ bytes: size, mtime_ms: mtimeMs, head });
+    expect(await input.read()).toHaveLength(262_144);
+    input.close();
+  }
+});
+
+describe('a job', () => {
+  const csv = { ...JOB, format: 'csv' as const };
+  /** Of an input with the text. */
+  const files = (text: string) => {
+    const inputPath = join(folder, 'in');
+    writeFileSync(inputPath, text);
+    return { ...csv, inputPath, outputPath: join(out, 'out') };
+  };
+  const take = async () => {};
+  const imports = { operation: 'import' as const, take, checkpointPath: undefined, terms: {} };
+
+  test('is gone on with by the same terms, wherever its output is', () => {
+    const fields = { policy: '1', paths: [] };
+    const rejects = { rejectsPath: '/r', rejectedRowsPath: '/rows' };
+    const job = { ...csv, ...rejects, inputPath: '-', outputPath: 'out', fields };
+    const terms = {
+      '--policy': '1',
+      '--format': 'csv',
+      '--rejects': '/r',
+      '--rejected-rows': '/rows',
+    };
+    const first = { command: 'tokenize', '--delimiter': 'auto', '--no-header': 'off', ...terms };
+    expect(termsOf(job)).toEqual(first);
+    const others = { hasHeader: false, delimiter: ';', terms: { '--kind': 'text' } };
+    const second = { command: 'import', '--delimiter': ';', '--no-header': 'on', ...terms };
+    expect(termsOf({ ...job, ...imports, ...others })).toEqual({ ...second, ...others.terms });
+  });
+
+  test('that takes rows gets 4,000 at once, no blank ones, and any field may be missing', async () => {
+    const job = files(`\n${'{"email":"x"}\n'.repeat(4_000)}\n{"email":"y"}\n`);
+    const counts: number[] = [];
+    const counted = { take: async (rows: readonly unknown[]) => void counts.push(rows.length) };
+    const more = { ...imports, ...counted, format: 'ndjson' as const, fields: 'email,phone' };
+    const end = { rows: 4_001, values: 4_001, line: 4_004, is_complete: true, isResumable: false };
+    expect(await begin({ ...job, ...more })).toMatchObject(end);
+    expect(counts).toEqual([4_000, 1]);
+  });
+
+  test('that was stopped before it began has written nothing', async () => {
+    const counts = { input_bytes: 0, line: 1, rows: 0, values: 0, rejected: 0 };
+    const end = { ...counts, fields: [], replaced: [], is_complete: false, isResumable: false };
+    expect(await runBulk(files('email\nx\n'), AbortSignal.abort())).toEqual(end);
+    expect(readdirSync(out)).toEqual([]);
+  });
+
+  test('names a field that no row has where rows have no text, and what cannot be read', async () => {
+    const { error } = await begin({ ...files('{"n":1}\n'), format: 'ndjson' });
+    expect(error!.message).toContain('has no field email in its only row. A field that');
+    mkdirSync(join(out, 'out.checkpoint'));
+    await expect(begin(files('email\n'))).rejects.toThrow('point cannot be read (EISDIR)');
+  });
+
+  test('has a packed output of whole MiB, without bytes where nothing came', async () => {
+    const file = await OutputFile.open(join(out, 'a.gz'), 0o600, 0);
+    await file.write(Buffer.alloc(1_048_575, 'x'));
+    const partial = () => readFileSync(join(out, 'a.gz.partial'));
+    expect(partial()).toHaveLength(0);
+    await file.write(Buffer.from('y'));
+    expect(gunzipSync(partial())).toHaveLength(1_048_576);
+    expect(await file.flush()).toBe(partial().length);
+    await file.close();
+  });
+});
+
+/**
+ * Calls `before` before each operation on a file that changes something. Ends with the test.
+ * @returns all files that are opened
+ */
+async function watch(before: (name: string, given: unknown[]) => void): Promise<FileHandle[]> {
+  const opened: FileHandle[] = [];
   const file = await fs.open(folder);
   const kind: FileHandle = Object.getPrototypeOf(file);
   await file.close();
@@ -98,8 +183,10 @@ async function watch(before: () => void): Promise<void> {
       const own = target[name] as (...given: unknown[]) => unknown;
       Object.assign(target, {
         async [name](...given: unknown[]) {
-          before();
-          return own.apply(this, given);
+          before(name, given);
+          const done = await own.apply(this, given);
+          if (name === 'open') opened.push(done as FileHandle);
+          return done;
         },
       });
       onTestFinished(() => void Object.assign(target, { [name]: own }));
@@ -109,7 +196,31 @@ async function watch(before: () => void): Promise<void> {
   spied(kind, ['write', 'writeFile', 'truncate', 'datasync', 'sync']);
   syncBuiltinESMExports();
   onTestFinished(() => syncBuiltinESMExports());
+  return opened;
 }
+
+test('a file gets its name when all of it is on the disk, where a run is saved each second', async () => {
+  const paths = { inputPath: join(folder, 'in'), outputPath: join(out, 'out') };
+  writeFileSync(paths.inputPath, `email\n${'x\n'.repeat(9_000)}`);
+  let ms = 0;
+  vi.spyOn(performance, 'now').mockImplementation(() => ms);
+  const onProgress = () => (ms += 500);
+  const done: string[] = [];
+  const opened = await watch((name, given) => {
+    done.push(typeof given[0] === 'string' ? `${name} ${basename(given[0])}` : name);
+    if (name === 'writeFile') expect(given[2]).toMatchObject({ mode: 0o600, flag: 'wx' });
+  });
+  await begin({ ...JOB, ...paths, format: 'csv', onProgress });
+  const synced = ['open out', 'sync'];
+  const next = 'out.checkpoint.new';
+  const saved = [`rm ${next}`, `writeFile ${next}`, 'sync', `rename ${next}`, ...synced];
+  const begun = [...saved, 'rm out.partial', 'open out.partial', 'truncate', 'write'];
+  const written = ['write', 'write', 'write', 'datasync', ...saved];
+  const rest = ['write', 'write', 'datasync', ...saved, 'datasync', ...saved];
+  const named = ['rename out.partial', ...synced, 'rm out.checkpoint', `rm ${next}`, ...synced];
+  expect(done).toEqual(['open in', ...begun, ...written, ...rest, ...named]);
+  expect(new Set(opened.map(({ fd }) => fd))).toEqual(new Set([-1]));
+});
 
 const ROWS = 2_100;
 /** In the second block. */
@@ -162,9 +273,10 @@ describe.each(['out.csv', 'out.json.gz'])('a run to %s with bad rows', (name) =>
 
   /** Begins, or goes on, and ends with what an undisturbed run would have written and told. */
   async function ends(isResume: boolean): Promise<void> {
-    const { rows, values, rejected, replaced, is_complete: isComplete } = await run(isResume);
+    const { rows, values, rejected, replaced, ...end } = await run(isResume);
     const counts = { rows: ROWS, values: good.length, rejected: bad.length };
-    expect({ rows, values, rejected, isComplete }).toEqual({ ...counts, isComplete: true });
+    expect({ rows, values, rejected }).toEqual(counts);
+    expect(end).toMatchObject({ is_complete: true, isResumable: false });
     expect(replaced).toEqual([['email', good.length]]);
     expect(files()).toEqual(whole);
   }
@@ -201,7 +313,7 @@ describe.each(['out.csv', 'out.json.gz'])('a run to %s with bad rows', (name) =>
   test('that fails at an operation on a file leaves what --resume ends, or nothing', async () => {
     const begun = (await states()).map((state) => [undefined, state] as const);
     let left = 0;
-    await watch(() => {
+    const opened = await watch(() => {
       if (--left === 0) throw Object.assign(new Error(), { code: 'ENOSPC' });
     });
     const middle = begun[begun.length >> 1]![1];
@@ -212,6 +324,7 @@ describe.each(['out.csv', 'out.json.gz'])('a run to %s with bad rows', (name) =>
         const { isResumable } = await run(from !== undefined).catch(() => ({ isResumable: false }));
         if (left > 0) break;
         left = 0;
+        expect(opened.every(({ fd }) => fd === -1)).toBe(true);
         // A failure may come after the last file has its name.
         if (!(`${name}.checkpoint` in files()) && name in files()) expect(files()).toEqual(whole);
         else if (from !== undefined || isResumable) {
