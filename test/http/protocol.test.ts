@@ -252,6 +252,16 @@ describe('A37-A40: what the HTTP parser refuses is answered in JSON, and the con
     ['a path of 17 KiB', () => request(`GET /${'a'.repeat(17_408)} HTTP/1.1`)],
     ['2,500 headers', () => post(...Array(2_500).fill('a: b'), auth, json)],
   ])('%s are too many', (_name, bytes) => expectRawError(bytes(), 431));
+  test('127 headers are the most', async () => {
+    const all = [
+      [126, 200],
+      [127, 431],
+    ] as const;
+    for (const [count, status] of all) {
+      const bytes = health(...Array(count).fill('a: b'));
+      expect(parseAnswers(await rawExchange(service, bytes))[0]!.status).toBe(status);
+    }
+  });
   test('a chunk extension of 20 KB is a 413', async () => {
     const head = post(auth, json, 'Transfer-Encoding: chunked');
     const received = await rawExchange(service, `${head}5;${'a'.repeat(20_000)}\r\n`);

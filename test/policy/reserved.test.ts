@@ -142,6 +142,17 @@ async function neverExceeds(endpoints: readonly string[]): Promise<void> {
 test('a response never has more bytes than its request has reserved: without a policy', () =>
   neverExceeds(ENDPOINTS.filter((to) => to !== 'policy')));
 
+test('a large response reserves its values and its request, and nothing twice', async () => {
+  const { data } = (await at.send('tokenize', { v: VALUES[0] })).body;
+  for (const count of [8, 12]) {
+    const asked = { v: Array(count).fill(data.v) };
+    const { headers } = await at.send('detokenize', asked);
+    const { reserved } = await saidOf(headers.get('x-request-id')!);
+    const values = count * 6 * 40_000;
+    expect(reserved).toBe(values + JSON.stringify({ data: asked }).length + 512);
+  }
+});
+
 test('a response never has more bytes than its request has reserved: by any right of a policy', async () => {
   await at.apply(POLICY);
   await neverExceeds(ENDPOINTS);

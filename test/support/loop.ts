@@ -1,3 +1,7 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
+export { nextTurn };
+
 /** Work that goes on until it is stopped. */
 export interface Loop {
   /** Resolves when no work is left, and rejects with the first failure. */
@@ -19,4 +23,20 @@ export function loop(work: (n: number, worker: number) => Promise<unknown>, coun
       await ended;
     },
   };
+}
+
+/** What the work makes, and after how many turns of the event loop. */
+export async function inTurns<T>(work: () => T | Promise<T>) {
+  await nextTurn();
+  let taken = 0;
+  let isOver = false;
+  const turn = () => {
+    if (isOver) return;
+    taken++;
+    setImmediate(turn);
+  };
+  setImmediate(turn);
+  const made = await work();
+  isOver = true;
+  return { made, taken };
 }

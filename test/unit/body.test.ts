@@ -1,13 +1,20 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { MISREADS_NAMES } from '../../src/access/misread-names.ts';
+import { Words } from '../../src/detect/words.ts';
 import { CallerError } from '../../src/errors.ts';
+import { NO_POLICY } from '../../src/policy/policy.ts';
+import { PolicyRules } from '../../src/policy/rules.ts';
 import {
   collectFields,
   type JsonObject,
   parseBody,
   replaceFields,
 } from '../../src/public/body/data.ts';
+import { findSpans } from '../../src/public/body/found-spans.ts';
+import { dataOf as requestOf } from '../../src/public/body/request-data.ts';
+import type { Exchange } from '../../src/public/exchange.ts';
+import { inTurns } from '../support/loop.ts';
 
 /** The message of the refusal, which must be an invalid_type. */
 function messageOf(refused: () => unknown): string {
@@ -27,6 +34,39 @@ const refusal = (body: string | Buffer) => messageOf(() => dataOf(body));
 test('data of a request about a text is an object, and no list', () => {
   for (const data of ['[]', '[{}]', 'null', '"a"'])
     expect(refusal(`{"data":${data}}`)).toBe('data: must be a JSON object');
+});
+
+describe('gives way to other work', () => {
+  const rules = new PolicyRules(NO_POLICY);
+  const caller = { client: { client_id: 'client_1', name: 'app', space: '' } };
+  const context = {
+    ...{ valuesLimit: 10, tokenSuffix: 'tok', metrics: { detections: () => {} } },
+    ...{ authenticator: { find: () => caller }, policies: { current: () => rules } },
+  };
+  const exchange = {
+    ...{ context, caller, request: { headers: {} } },
+    ...{ reserve: () => {}, reserveFields: () => {} },
+  } as unknown as Exchange;
+
+  test.each([
+    [262_144, 0],
+    [262_145, 2],
+  ])('a body of %i bytes, %i times', async (bytes, turns) => {
+    const body = Buffer.from('{"data":{"a":"b"}}'.padEnd(bytes));
+    const { made, taken } = await inTurns(() => requestOf(exchange, body));
+    expect([made.texts, taken]).toEqual([['b'], turns]);
+  });
+
+  test('the search for the words of a caller, in each window of a text', async () => {
+    const words = new Words();
+    words.add('Bo', 'text');
+    const texts = [{ text: 'Bo'.padStart(2 * 8_192 + 2, '. '), spans: [] }];
+    const viewer = { rules } as never;
+    const search = () => findSpans(exchange, viewer, texts, { words, isDetecting: false });
+    const { made, taken } = await inTurns(search);
+    expect(made[0]!.spans).toMatchObject([{ from: 16_384, to: 16_386 }]);
+    expect(taken).toBe(3);
+  });
 });
 
 describe('a body has at most 100,000 objects, lists and names', () => {

@@ -1,9 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { TextOffsets } from '../../src/detect/text-offsets.ts';
-import { heldFrom, TokenFinder, type TokenPlace } from '../../src/public/body/token-finder.ts';
+import {
+  heldFrom,
+  placesOfNamed,
+  TokenFinder,
+  type TokenPlace,
+} from '../../src/public/body/token-finder.ts';
 import { kindOf } from '../../src/shape/kind.ts';
 import { kindSettings } from '../support/kinds.ts';
+import { inTurns } from '../support/loop.ts';
 
 const WORD = kindOf(kindSettings('word'));
 const LONG = kindOf(kindSettings('word', { name: 'long', length: 14 }));
@@ -132,6 +138,19 @@ test('offsets count code points', () => {
       expect(offsets.unitOf(points.length)).toBe(text.length);
       expect(offsets.pointOf(text.length)).toBe(points.length);
     }),
-    { examples: [['\uffff😀']] },
   );
+});
+
+test('to look at the candidates of many places gives way to other work every 500', async () => {
+  const places = finder.find('abcdefghij_tok '.repeat(1_499), 2_000);
+  for (const [count, turns] of [
+    [499, 0],
+    [500, 1],
+    [1_499, 2],
+  ] as const) {
+    const work = () => placesOfNamed(places.slice(0, count), new Set(['abcdefghij_tok']));
+    const { made, taken } = await inTurns(work);
+    expect([made.length, taken]).toEqual([count, turns]);
+    expect(tokensOf(made.at(-1)!)).toEqual(['abcdefghij_tok']);
+  }
 });
