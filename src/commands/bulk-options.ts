@@ -159,7 +159,7 @@ function conclude({ is_complete: isComplete, isResumable, rejected }: RunEnd): v
   } else if (rejected > 0) process.exitCode = EXIT_REJECTED;
 }
 
-const FLAGS = constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0);
+const FLAGS = constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW;
 
 /**
  * Keeps other runs from writing a file or folder until this process ends, however it ends. The lock

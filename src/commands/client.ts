@@ -157,7 +157,7 @@ function jsonOf(name: SettingName, text: string): unknown {
 
 /** The settings that the options name. */
 function settingsOf(options: ClientOptions): Partial<ClientSettings> {
-  return Object.assign({}, ...Object.values(options).filter((one) => typeof one === 'object'));
+  return Object.assign({}, ...Object.values(options));
 }
 
 async function create(vault: Vault, clientPrefix: string, options: ClientOptions) {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { StandinError } from '#client';
 import { BulkService } from '../../src/commands/bulk-service.ts';
-import { Front } from '../support/balancer.ts';
+import { Front, type Trouble } from '../support/balancer.ts';
 import { bulkRuns } from '../support/bulk-run.ts';
 import { freePort } from '../support/processes.ts';
 import { call, createClient } from '../support/service.ts';
@@ -148,8 +149,25 @@ test('a limit for longer than --timeout ends it, with both times', async () => {
   );
 });
 
+test.each([
+  [
+    'CERT_HAS_EXPIRED',
+    'does not answer with a certificate that is trusted here (CERT_HAS_EXPIRED).',
+  ],
+  [undefined, 'does not answer (no reason given). Start the service'],
+])('a service that does not answer, because of %s', (detail, words) => {
+  const error = new StandinError('', { code: 'network_error', attempts: 1, detail });
+  expect(new BulkService('tokenize', runs.service, 1).problem(error)).toContain(words);
+});
+
 describe('the address of the service', () => {
   beforeAll(() => runs.write('k.csv', 'a\nx\n'));
+  const answering =
+    (...troubles: Trouble[]) =>
+    async () => {
+      front.troubles.push(...troubles);
+      return { STANDIN_URL: front.url };
+    };
 
   test.each<[string, () => Promise<Record<string, string>>, string]>([
     [
@@ -168,11 +186,18 @@ describe('the address of the service', () => {
       'The service at http://127.0.0.1:PORT refuses the API key (401): it is unknown, expired or revoked. Make another with standin api-key issue --client NAME.',
     ],
     [
+      'a service that is silent',
+      answering('silence', 'silence'),
+      'The service at http://127.0.0.1:PORT gave no result within 1 s. --timeout sets how long to try.',
+    ],
+    [
+      'a failure without words here',
+      answering({ status: 405, body: '{"error":"odd","message":"why"}' }),
+      'The service at http://127.0.0.1:PORT cannot tokenize: 405 odd.',
+    ],
+    [
       'another service',
-      async () => {
-        front.troubles.push({ status: 302, headers: { location: '/login' }, body: '' });
-        return { STANDIN_URL: front.url };
-      },
+      answering({ status: 302, headers: { location: '/login' }, body: '' }),
       'What answers at http://127.0.0.1:PORT is not Standin (302). Set STANDIN_URL to the address of the service.',
     ],
   ])('%s: said in the words of the command', async (_, env, words) => {

@@ -1,4 +1,4 @@
-import { appendFileSync, renameSync, rmSync } from 'node:fs';
+import { appendFileSync, renameSync, rmSync, symlinkSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { bulkRuns, csvOf } from '../support/bulk-run.ts';
 
@@ -71,6 +71,8 @@ describe('two runs never write one file', () => {
     const input = await runs.failure('tokenize d.csv.lock --format csv --fields a -o d.csv');
     expect(input).toContain('are the same file');
     expect([runs.read('d.csv.lock'), runs.left('d.')]).toEqual(['not ours\n', ['d.csv.lock']]);
+    symlinkSync('whole.csv', runs.path('g.csv.lock'));
+    expect(await runs.failure(`${TOKENIZE} -o g.csv`)).toContain('it is a symbolic link, ELOOP');
   });
 });
 

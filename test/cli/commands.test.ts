@@ -192,7 +192,12 @@ describe.each(usualKinds())('admin commands on the %s database', (kind) => {
     const printed = await text(`api-key list --client ${id}`);
     expect(printed).not.toContain('stk_');
     expect(printed.match(/ live /g)).toHaveLength(2);
+    const expiring = 'update standin.api_keys set expires_at = now() where api_key_id = $1';
+    await sql(service.place, expiring, [issued.api_key_id]);
+    expect((await text('api-key list')).match(/ expired /g)).toHaveLength(1);
     const revoked = await json(`api-key revoke ${issued.api_key_id}`);
+    const words = `${issued.api_key_id} is revoked; it stops working within 5 s.\n`;
+    expect(await text(`api-key revoke ${issued.api_key_id}`)).toBe(words);
     expect(revoked.revoked_at).toMatch(/Z$/);
     expect(await json(`api-key revoke ${issued.api_key_id}`)).toEqual(revoked);
     expect(await json(`api-key list --client ${id}`)).toEqual([
@@ -254,7 +259,12 @@ describe.each(usualKinds())('admin commands on the %s database', (kind) => {
     expect(keys).toHaveLength(2);
     const row = new RegExp(`^${issued.api_key_id} +${id} +shop +live `, 'm');
     expect(await text('api-key list')).toMatch(row);
-    expect((await json('client disable shop')).disabled_at).not.toBeNull();
+    expect(await text('api-key issue --client shop --expires 2099-01-02')).toMatch(
+      /^API key {2}stk_\w{34} {2}\(shown only this once\)\nid {7}key_\w{12}\nexpires {2}2099-01-02T00:00:00Z\n$/,
+    );
+    expect(await text('client disable shop')).toMatch(
+      / shop: disabled since \S+Z, can .*\nIts API keys stop working within 5 s\.\n$/,
+    );
   });
 
   test('a name or an id that a client has is refused for another, also when two ask at once', async () => {
@@ -281,6 +291,9 @@ describe.each(usualKinds())('admin commands on the %s database', (kind) => {
     const odd = await text(['client', 'create', '--name', "Ann's; shop"]);
     expect(odd).toMatch(/less: standin client update standin_[0-9a-f]{24} --can tokenize\n/);
     expect(await text('client create --name one --can tokenize')).toMatch(/^can {6}tokenize\n/m);
+    const jwt = await text('client create --name jwt --subject a:b');
+    expect(jwt).toMatch(/: its JWTs turn tokens back .*\nsubject {2}a:b\n$/s);
+    expect(await text('client update jwt --enable')).toContain(' enabled, subject a:b, can');
   });
 
   test('names that two clients have from before are refused in words, and their ids still do', async () => {

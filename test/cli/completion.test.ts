@@ -101,6 +101,8 @@ describe.runIf(isThere('bash'))('bash', () => {
       expect(await offered('client', 'create', '--can', sign)).toEqual(CAN);
     expect(await offered('client', 'create', '--name', '')).toEqual(['']);
     expect(await offered('client', 'list', '')).toEqual(['']);
+    expect(await offered('help', 'he')).toEqual(['']);
+    expect(await at.text('completion bash')).not.toContain('undefined');
     expect(await offered('nonsense', '')).toEqual(await offered(''));
   });
 

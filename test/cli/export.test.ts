@@ -125,7 +125,7 @@ test('F38: Ctrl-C completes the part, and the next run goes on', async () => {
   expect(readdirSync(folder)).toEqual(['manifest.json', 'pairs-0001.ndjson']);
   const { length: pairs } = await pairsIn(folder);
   const { lines } = readAudit(env.AUDIT_LOG);
-  expect(lines.at(-1)).toMatchObject({ outcome: 'interrupted', pairs });
+  expect(lines.at(-1)).toMatchObject({ outcome: 'interrupted', pairs, space: null });
   await at.result(`${command} --resume`);
   expect(await pairsIn(folder)).toHaveLength(PAIRS);
 });
@@ -134,7 +134,8 @@ test('C36: the audit log says who exported what, before anything is written; wit
   const folder = at.path('audited');
   const env = { AUDIT_LOG: at.path('audit.log') };
   expect((await at.run(`export -o ${folder} --plain --space some`, env)).code).toBe(0);
-  const about = { event: 'export', space: 'some', is_encrypted: false, folder };
+  const whose = { space: 'some', is_encrypted: false, recipients: [], is_resumed: false };
+  const about = { event: 'export', ...whose, folder };
   expect(readAudit(at.path('audit.log')).lines).toEqual([
     expect.objectContaining({ ...about, outcome: 'started', user: userInfo().username }),
     expect.objectContaining({ ...about, outcome: 'success', pairs: 0, without_token: 0 }),
@@ -232,6 +233,15 @@ test('an export that did not end is not imported as a folder, and continues only
   at.write(`unfinished/pairs-000${parts.length + 1}.ndjson`, pair);
   await at.result(`${command} --resume`);
   expect(await other.result(`import ${folder} --dry-run`)).toMatchObject({ rows: PAIRS });
+});
+
+test('what is no recipient, or no identity, is said', async () => {
+  at.write('none', '#\n');
+  other.write('wrong.txt', 'age1\n');
+  await refused(at, 'export -o x --recipients-file none', 'There is no recipient. Make a key');
+  await refused(at, 'export -o x --recipient age1abcdefghijk', '"age1abcdefgh" is no recipient');
+  const words = 'wrong.txt has a line that is no identity';
+  await refused(other, 'import a.ndjson --identity wrong.txt', words);
 });
 
 test('a file whose header does not end is refused before it fills the memory', async () => {

@@ -1,4 +1,5 @@
 import { hostname, userInfo } from 'node:os';
+import { gzipSync } from 'node:zlib';
 import { describe, expect, test, vi } from 'vitest';
 import { POLICY_LEASE_MS } from '../../src/timeouts.ts';
 import { openIn, readAudit } from '../support/audit.ts';
@@ -262,6 +263,12 @@ Skipped: 1 part of lines.
     expect([spoilt.code, JSON.parse(spoilt.stdout).findings.length]).toEqual([1, 1_000]);
     expect(openIn(at.place.folder).filter((name) => name.endsWith('.log'))).toEqual([]);
 
+    at.write('part.log.gz', gzipSync(at.read('part.log')));
+    const packed = await at.run('audit verify part.log.gz');
+    expect(packed.stderr).toMatch(/^7 lines, [\d,]+\/s\n$/);
+    const printed = await at.run(`import ${good}`, { AUDIT_LOG: 'stdout' });
+    expect(printed.stderr).toMatch(/"outcome":"started".*"outcome":"success"/s);
+    expect(await at.failure('import none.csv')).toContain('none.csv cannot be read (ENOENT)');
     const blocked = pairsFile(at.place, [{ token: 'blocked', value: 'v' }]);
     const nowhere = { AUDIT_LOG: '/proc/none/audit.log' };
     const words = 'so nothing was imported';

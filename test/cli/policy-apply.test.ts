@@ -61,7 +61,7 @@ test.runIf(hasTerminal)('on a terminal it shows them and asks; only yes is yes',
   const interrupted = await (await question('open.yaml')).answer('\x03');
   expect(interrupted.stdout).toContain('Nothing was changed.');
   expect(await version()).toBe(before);
-  const done = await (await question('open.yaml')).answer('yes');
+  const done = await (await question('open.yaml')).answer(' Y ');
   expect([done.code, done.stdout]).toEqual([0, expect.stringContaining('is in force')]);
   expect(done.stdout).toContain('shop will see more: every kind none -> full.');
   expect(await version()).toBe(before + 1);

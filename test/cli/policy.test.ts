@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
+import { POLICY_SCHEMA } from '../../src/policy/schema.ts';
 import { commandsOf, placeFor, withVault } from '../support/command.ts';
 import { applyPolicy } from '../support/policy.ts';
 import { leastPrivilegePlace, newPlace, usualKinds } from '../support/service.ts';
@@ -67,7 +68,7 @@ bad.yaml:4:1: feilds (did you mean fields?) is not known: choose version, kinds,
     };
     at.write('record.json', JSON.stringify(record));
     at.write('body.json', JSON.stringify({ data: record, more: 1 }));
-    at.write('rows.ndjson', '{"customer":{"email":"a@b.cc"}}\n\n{"note":"n"}\n');
+    at.write('rows.ndjson', '{"customer":{"email":"a@b.cc"}}\n \n{"note":"n"}\n');
     // As clients send it that know no policy.
     at.write('values.json', '{"values":["a",["b"]]}');
     at.write('plain.yaml', 'version: 1');
@@ -99,6 +100,9 @@ bad.yaml:4:1: feilds (did you mean fields?) is not known: choose version, kinds,
       /^PATH +STRINGS +BECOMES\n.*\ncustomer.Email +1 +in clear \(did you mean customer.email\?\)\n/,
     );
     expect(stdout).not.toContain('a@b.cc');
+    at.write('record.json', '{}');
+    const none = await at.text('policy check good.yaml --record record.json');
+    expect(none).toMatch(/\n\nThere is no string\.\n$/);
   });
 
   test.each([
@@ -106,7 +110,8 @@ bad.yaml:4:1: feilds (did you mean fields?) is not known: choose version, kinds,
     ['{"customer":{"name":"a","name":"b"}}', 'the same field name twice'],
     ['name,email\nAnn,a@b.cc', 'must be valid JSON'],
     ['"text"', 'data: must be a JSON object'],
-    [' '.repeat(1_048_577), 'is larger than 1 MiB'],
+    ['x'.repeat(1_048_576), 'must be valid JSON'],
+    ['x'.repeat(1_048_577), 'is larger than 1 MiB'],
   ])('refuses a record that tokenize would refuse: %.40s', async (record, problem) => {
     at.write('wrong.json', record);
     const stderr = await at.failure('policy check good.yaml --record wrong.json');
@@ -224,9 +229,16 @@ Version 1 of the policy is in force on all nodes within 5 s.
         'standin: The policy has mistakes:\nbad.yaml:2:14: the kind card is not known: choose text, email, digits, date, uuid, word\n',
       );
     expect(await show()).toBe(before);
+    // A warning is no mistake.
+    at.write('risky.json', '{"version":1,"kinds":{"pin":{"shape":"digits","suffix":false}}}');
+    const { code, stderr } = await at.run('policy diff risky.json');
+    expect([code, stderr]).toEqual([0, expect.stringMatching(/^risky\.json:1:23: warning: /)]);
+    expect(JSON.parse(await at.text('policy schema'))).toEqual(POLICY_SCHEMA);
   });
 
   test('check --clients shows what each client will see, and names those that are not there', async () => {
+    const none = 'No client of the vault can detokenize.\n';
+    expect(await at.text('policy check policy.yaml --clients')).toContain(`\n\n${none}`);
     for (const name of ['support', 'reports', 'intake --can tokenize'])
       await at.json(`client create --name ${name}`);
     at.write('rights.yaml', `${POLICY}  suport: { "*": full }\n`);

@@ -213,7 +213,7 @@ vault/key-lifecycle.ts
 retireKey=a91527e9 rewrapKeys=cab47140
 
 tokens/tokenizer.ts
-#checked=b031abf1 #mend=fbaeb6a0 stepOf=9f0b9b78
+#checked=7557df52 #mend=fbaeb6a0 stepOf=9f0b9b78
 
 records/import.ts
 #place=c6a0c4bf #takePlaces=04d83bea #besideDraws=a2356417

@@ -89,6 +89,9 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
       'The client of this API key may not see values of kind date, in the field born (403). An operator can allow it in the policy.',
     );
     expect(runs.exists('d.back.csv')).toBe(false);
+    const [, token] = /\n(.*),7/.exec(runs.read('d.out.csv'))!;
+    const alone = await runs.failure(`detokenize ${token}`, support);
+    expect(alone).toContain('values of kind date (403)');
   });
 
   test('a column of tokens is found beside others, and before a bad row', async () => {

@@ -2,6 +2,7 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { formatFor } from '../../src/commands/bulk-options.ts';
+import { tableText } from '../../src/commands/command.ts';
 import { openParts } from '../../src/commands/export-parts.ts';
 import { readText } from '../../src/commands/text-file.ts';
 import { openIn } from '../support/audit.ts';
@@ -57,4 +58,15 @@ test.each([
   const found = () => formatFor(path, { header: true, ...options });
   if (typeof format === 'string') expect(found()).toBe(format);
   else expect(found).toThrow(format);
+});
+
+test.each([
+  [undefined, 'A  B\n1  wide cell'],
+  [12, 'A  B\n1  wide cell'],
+  [11, 'A  1\nB  wide cell'],
+])('in %s columns a list with a row of 12 is a table, else a block a row', (columns, text) => {
+  const { columns: before } = process.stdout;
+  process.stdout.columns = columns as number;
+  expect(tableText({ headings: ['A', 'B'], rows: [['1', 'wide cell']] })).toBe(text);
+  process.stdout.columns = before;
 });

@@ -88,6 +88,22 @@ test('a command that is called is the same without the others', async () => {
   }
 });
 
+test('help of a group has the first example of each of its commands', () => {
+  for (const made of program.commands.filter((one) => one.commands.length > 0))
+    expect(examplesIn(helpOf(made))).toEqual(
+      made.commands.map((one) => examplesIn(helpOf(one))[0]),
+    );
+});
+
+test('options of client create say what they take, with a default, and null', () => {
+  const [, help] = commands.find(([name]) => name === 'standin client create')!;
+  const words = help.replaceAll(/\s+/g, ' ');
+  expect(words).toContain(' --rate-limit <n> requests');
+  expect(words).toContain('; "default": ');
+  expect(words).toMatch(/ --token-mode <mode> equal values get .* \(choices: .*, default: "det/);
+  expect(words).toMatch(/ --time-to-live <time> [a-z].*; "none": /);
+});
+
 test('the documents have the defaults of the options', () => {
   const defaultOf = (name: string, option: string) =>
     leaves.find((made) => made.name() === name)!.options.find(({ long }) => long === option)!
