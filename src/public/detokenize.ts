@@ -344,6 +344,7 @@ const LENIENT = /^\s*handling\s*=\s*(?:lenient|"lenient")\s*(?:;|$)/i;
  */
 function isLenient({ request, headers }: Exchange): boolean {
   const { prefer } = request.headers;
+  if (prefer === undefined) return false;
   const handling = String(prefer)
     .match(PREFERENCES)
     ?.find((preference) => HANDLING.test(preference));

@@ -7,6 +7,8 @@ const PIECE_BYTES = 65_536;
 const MAX_UNIT_BYTES = 6;
 /** ASCII that JSON does not escape. */
 const PLAIN = /^[ !#-[\]-~]*$/;
+/** Longer values are measured once each, because all fields may have the same token. */
+const LONG_UNITS = 1_024;
 
 /** Upper bound for the bytes of values as JSON, without quotes. Cheaper than measuring. */
 export function mostJsonBytes(values: readonly string[]): number {
@@ -15,16 +17,14 @@ export function mostJsonBytes(values: readonly string[]): number {
   return bytes;
 }
 
-/**
- * The exact bytes of values as JSON, without quotes. Each is measured once, because all fields may
- * have the same token.
- */
+/** The exact bytes of values as JSON, without quotes. */
 export function jsonBytes(values: readonly string[]): number {
   const known = new Map<string, number>();
   let bytes = 0;
   for (const value of values) {
-    const measured = known.get(value) ?? measure(value);
-    known.set(value, measured);
+    const isLong = value.length >= LONG_UNITS;
+    const measured = (isLong ? known.get(value) : undefined) ?? measure(value);
+    if (isLong) known.set(value, measured);
     bytes += measured;
   }
   return bytes;
