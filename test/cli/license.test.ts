@@ -1,5 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { placeFor } from '../support/command.ts';
@@ -184,6 +184,7 @@ describe('license verify', () => {
   test('a valid license exits with 0, from the settings or from the arguments', async () => {
     await licenser.issue(90);
     const { LICENSE_FILE, LICENSE_PUBLIC_KEY_FILE } = licenser.env;
+    licenser.write(`\n${readFileSync(LICENSE_FILE, 'utf8')}\n`);
     const expiresAt = expect.stringMatching(/Z$/);
     const state = { status: 'valid', subject: 'Acme Ltd', expires_at: expiresAt };
     expect(await at.json('license verify', licenser.env)).toEqual(state);

@@ -34,7 +34,10 @@ type Ask = (bucket: Bucket, count: number, outcome?: Outcome) => Promise<Grant>;
 
 function open(ask: Ask, states: boolean[] = []): SharedBuckets {
   const remote = { charge: ask, failure: undefined, close() {} };
-  const buckets = new SharedBuckets(remote, (isShared) => states.push(isShared));
+  const buckets = new SharedBuckets(remote, (isShared, failure) => {
+    states.push(isShared);
+    expect(failure).toBe(isShared ? undefined : 'no answer in time');
+  });
   opened.push(buckets);
   return buckets;
 }

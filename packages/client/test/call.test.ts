@@ -211,3 +211,21 @@ test.each([
     expect(error.message).toBe(`${operation}: the answer does not match the request: ${PROXY}`);
   }
 });
+
+test('the longest pause before a retry doubles, from 100 ms', async () => {
+  vi.spyOn(Math, 'random').mockReturnValue(0.01);
+  onTestFinished(() => void vi.restoreAllMocks());
+  const pauses: number[] = [];
+  let left = 3;
+  const busy: Fetch = async (...given) =>
+    left-- > 0 ? new Response('{"error":"overloaded"}', { status: 503 }) : right(...given);
+  const onRetry = ({ pauseMs }: Retry) => pauses.push(Math.round(pauseMs * 100));
+  const client = new Standin({
+    url: 'http://127.0.0.1:8080',
+    apiKey: API_KEY,
+    fetch: busy,
+    onRetry,
+  });
+  await client.tokenizeValues(['a']);
+  expect(pauses).toEqual([100, 200, 400]);
+});
