@@ -44,11 +44,16 @@ const LOCAL_PART = /[\p{L}\p{M}\p{N}.!#$%'^+_~-]{1,64}$/u;
 const BEFORE_LOCAL = /^[.'!#$%^~-]+/;
 const DOMAIN = /(?:[\p{L}\p{M}\p{N}-]{1,63}\.){1,8}[\p{L}\p{M}][\p{L}\p{M}\p{N}-]{1,62}/uy;
 
-/** From each `@`, because a search for the part before it would take the square of its length. */
+/**
+ * From each `@`, because a search for the part before it would take the square of its length. It
+ * goes back to the last one at most: else a text of `@` takes twenty times as long.
+ */
 function* emails(text: string): Iterable<Stretch> {
+  let end = 0;
   for (let at = text.indexOf('@'); at !== -1; at = text.indexOf('@', at + 1)) {
-    const before = LOCAL_PART.exec(text.slice(Math.max(0, at - 64), at))?.[0];
+    const before = LOCAL_PART.exec(text.slice(Math.max(end, at - 64), at))?.[0];
     const local = before?.replace(BEFORE_LOCAL, '');
+    end = at + 1;
     if (!local) continue;
     DOMAIN.lastIndex = at + 1;
     const domain = DOMAIN.exec(text)?.[0].replace(/-+$/, '');

@@ -316,6 +316,10 @@ test('the memory of a node keeps as many calls as it may, for an hour', () => {
   expect([kept.get('7')?.length, kept.get('9')]).toEqual([100, 'new']);
   nowMs = 3_600_000;
   expect(kept.get('9')).toBe(undefined);
+  // What is older is not kept until its room is needed.
+  kept.put('10', 'x');
+  nowMs = 0;
+  expect(kept.get('8')).toBe(undefined);
 });
 
 test.skipIf(redisServer === undefined)(

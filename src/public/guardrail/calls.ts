@@ -65,8 +65,8 @@ export class MemoryCalls implements Calls {
     this.#drop(key);
     this.#calls.set(key, { conversation, endsAtMs: this.#nowMs() + CALL_LIFETIME_S * 1_000 });
     this.#bytes += bytesOf(key, conversation);
-    for (const oldest of this.#calls.keys()) {
-      if (this.#bytes <= this.#maxBytes) break;
+    for (const [oldest, { endsAtMs }] of this.#calls) {
+      if (this.#bytes <= this.#maxBytes && endsAtMs > this.#nowMs()) break;
       this.#drop(oldest);
     }
   }
