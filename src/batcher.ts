@@ -1,4 +1,4 @@
-import { CallerError, Unavailable } from './errors.ts';
+import { overloaded, Unavailable } from './errors.ts';
 import { afterReading, statementDeadline } from './timeouts.ts';
 
 export interface BatcherOptions<Item, Result> {
@@ -58,7 +58,7 @@ export class Batcher<Item, Result> {
       this.#waitingItems + items.length > this.#options.maxWaitingItems &&
       this.#waitingItems > 0
     ) {
-      return Promise.reject(new CallerError('overloaded', '', 1));
+      return Promise.reject(overloaded());
     }
     return new Promise((resolve, reject) => {
       this.#waiting.push({ items, bytes, deadlineMs, resolve, reject });

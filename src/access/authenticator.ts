@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '../client-settings.ts';
 import { isApiKey } from '../crypto/api-key.ts';
 import type { Keyring } from '../crypto/keyring.ts';
-import { CallerError, InternalError } from '../errors.ts';
+import { CallerError, InternalError, overloaded } from '../errors.ts';
 import { Refresher } from '../refresher.ts';
 import type { ApiKeyStore, LiveApiKey, SubjectClient } from '../store/api-keys.ts';
 import { leaseMs, VAULT_TIMEOUT_MS } from '../timeouts.ts';
@@ -132,7 +132,7 @@ export class Authenticator {
   }
 
   async #waiting(work: () => Promise<Caller>): Promise<Caller> {
-    if (this.#waitingCount >= MAX_WAITING) throw new CallerError('overloaded', '', 1);
+    if (this.#waitingCount >= MAX_WAITING) throw overloaded();
     this.#waitingCount++;
     return work().finally(() => this.#waitingCount--);
   }

@@ -1,5 +1,5 @@
 import type { JWTPayload } from 'jose';
-import { CallerError } from '../errors.ts';
+import { CallerError, overloaded } from '../errors.ts';
 import type { JwtOptions } from '../options.ts';
 import type { IssuerKeys, KeySet } from './issuer-keys.ts';
 import { mayBeMisread } from './misread-names.ts';
@@ -143,7 +143,7 @@ export class JwtVerifier {
     }
     const checks = this.#checks;
     const count = checks.get(subject) ?? 0;
-    if (count >= MAX_CHECKS) throw new CallerError('overloaded', '', 1);
+    if (count >= MAX_CHECKS) throw overloaded();
     checks.set(subject, count + 1);
     const { exp } = await this.#signed(jwt, keys);
     checks.set(subject, checks.get(subject)! - 1);

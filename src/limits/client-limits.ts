@@ -1,5 +1,5 @@
 import type { Client, DefaultLimits, LimitColumn } from '../client-settings.ts';
-import { CallerError } from '../errors.ts';
+import { overloaded } from '../errors.ts';
 import type { LimitName } from '../types.ts';
 import {
   afterwards,
@@ -335,7 +335,7 @@ function wait(gate: Gate): Promise<RetryAfter> {
     const timer = setTimeout(() => {
       waiter.hasGone = true;
       gate.waiting = gate.waiting.filter((one) => one !== waiter);
-      reject(new CallerError('overloaded', '', 1));
+      reject(overloaded());
     }, MAX_WAIT_MS);
     const waiter: Waiter = { resolve, timer, hasGone: false };
     gate.waiting.push(waiter);

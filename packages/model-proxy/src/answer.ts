@@ -1,4 +1,4 @@
-import { isJson } from '#paths/json-text';
+import { BEGINS_JSON, isJson } from '#paths/json-text';
 import { ProxyError } from './failures.ts';
 import { type Restore, Restorer, type Tokens } from './restorer.ts';
 import { eventText, type ServerEvent } from './sse.ts';
@@ -106,8 +106,6 @@ const JSON_FIELD = /arguments|partial_json/;
 const PROSE = /reasoning|refusal|summary/;
 /** The next request must have the text as the model wrote it: a signature is over it. */
 const SIGNED = /^(thinking|signature|encrypted_content)$/;
-/** An object, a list, a string. */
-const BEGINS_JSON = /^\s*[{["]/;
 /** Texts of one answer at a time. */
 const MAX_TEXTS = 1_000;
 

@@ -264,6 +264,8 @@ export function replaceLiterals(
   });
 }
 
+/** An object, a list, a string. */
+export const BEGINS_JSON = /^\s*[{["]/;
 /** Names of fields. Numbers of cards and accounts do not have this form. */
 export const IDENTIFIER = /^[$A-Za-z_-]{1,64}\d{0,4}$/;
 
@@ -278,7 +280,7 @@ export function replaceText(
   replace: (text: string) => string,
   admit?: (json: string) => void,
 ): string {
-  if (!/^\s*[[{"]/.test(text)) return replace(text);
+  if (!BEGINS_JSON.test(text)) return replace(text);
   admit?.(text);
   if (!isJson(text)) return replace(text);
   return replaceLiterals(text, (one, isName) =>

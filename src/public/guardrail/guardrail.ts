@@ -141,16 +141,11 @@ function stringsOf({ json, texts }: Guarded) {
   // The messages have the calls, too.
   const calls = Array.isArray(rows) ? undefined : json.tool_calls;
   const parts = { texts, tools: json.tools, structured_messages: rows, tool_calls: calls };
-  for (const [path, part] of Object.entries(parts))
-    replaceStrings(part, {
-      ...{ path, onFile },
-      replace: (text) =>
-        replaceText(
-          text,
-          (one) => take(one, path),
-          (json) => admit(json, path),
-        ),
-    });
+  for (const [path, part] of Object.entries(parts)) {
+    const takeOne = (text: string) => take(text, path);
+    const replace = (text: string) => replaceText(text, takeOne, (json) => admit(json, path));
+    replaceStrings(part, { path, replace, onFile });
+  }
   return { strings: [...strings], hasFiles };
 }
 

@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import type { TokenOptions } from '../../client-settings.ts';
-import { CallerError } from '../../errors.ts';
+import { overloaded } from '../../errors.ts';
 import type { Kind, Viewer } from '../../policy/rules.ts';
 import { monotonicMs, VAULT_TIMEOUT_MS } from '../../timeouts.ts';
 import { DEFAULT_KIND, type Token, type Value } from '../../types.ts';
@@ -266,7 +266,7 @@ export class VaultClient {
     const view = viewOf(viewer, kinds, operation);
     const question = { operation, texts, terms, view };
     // Not async: a promise that resolves to a promise costs two more turns of the queue.
-    if (this.#isFull(texts.length)) return Promise.reject(new CallerError('overloaded', '', 1));
+    if (this.#isFull(texts.length)) return Promise.reject(overloaded());
     if (areDistinct(texts))
       return this.#askDistinct(question, weigh, deadlineMs) as Promise<Result[]>;
     const keys = view === null ? texts : texts.map((text, i) => view.marks[i] + text);
