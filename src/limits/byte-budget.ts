@@ -1,7 +1,7 @@
 /**
  * A holder of up to this size may use the whole budget. Larger holders leave a quarter of it free.
  */
-export const SMALL_BYTES = 65_536;
+const SMALL_BYTES = 65_536;
 const LARGE_PART = 3 / 4;
 /**
  * Shares of the budget: for one client, for all requests whose client is not known yet, and for all

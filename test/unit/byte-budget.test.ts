@@ -1,12 +1,8 @@
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
-import {
-  ByteBudget,
-  type Reservation,
-  SMALL_BYTES,
-  STALLED_AFTER_TICKS,
-} from '../../src/limits/byte-budget.ts';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { ByteBudget, type Reservation, STALLED_AFTER_TICKS } from '../../src/limits/byte-budget.ts';
 
+const SMALL_BYTES = 65_536;
 const BYTES = 16 * SMALL_BYTES;
 
 function setUp() {
@@ -39,7 +35,8 @@ describe('shares', () => {
   });
 
   test('large holders leave a quarter free for small ones', () => {
-    const { grant } = setUp();
+    const { budget, grant } = setUp();
+    expect(budget.largest).toBe(6 * SMALL_BYTES);
     expect([grant(8, 2 * SMALL_BYTES), grant(2, SMALL_BYTES), grant(1, 1)]).toEqual([3, 2, 0]);
   });
 
@@ -64,7 +61,7 @@ describe('shares', () => {
   test('what is counted beside holders leaves less to them', () => {
     const { budget, grant } = setUp();
     budget.count(BYTES - 10);
-    expect([grant(1, 11), grant(1, 10)]).toEqual([0, 1]);
+    expect([grant(1, 11), grant(1, 10), budget.heldByRequests]).toEqual([0, 1, 10]);
     budget.count(10 - BYTES);
     expect(budget.held).toBe(10);
   });
@@ -112,8 +109,23 @@ describe('holders that wait for their callers', () => {
     const holders = waiting(8, () => 'a');
     for (const holder of holders.slice(1, 4)) budget.resume(holder);
     for (const holder of holders.slice(4)) budget.shrinkTo(holder, SMALL_BYTES);
+    for (const holder of holders.slice(1)) budget.move(holder);
     tick(1_000);
     expect([budget.reserve(holders[0]!, 1), cut]).toEqual([false, []]);
+  });
+
+  test('are cut off after a second of the clock, which runs from the start to the stop', () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { budget, grant, waiting } = setUp();
+    waiting(8, () => 'a');
+    budget.start();
+    vi.advanceTimersByTime(999);
+    expect(grant(1, 1)).toBe(0);
+    vi.advanceTimersByTime(1);
+    expect(grant(1, 1)).toBe(1);
+    budget.stop();
+    expect(vi.getTimerCount()).toBe(0);
   });
 });
 
