@@ -272,7 +272,7 @@ function isTooShort(placed: Placed): boolean {
 
 /** Whether tokenize would find the record of the token by the fingerprint of its value. */
 function isLeading({ draft, found }: Placed): boolean {
-  return draft.drawn !== undefined && (found === 'stored' || isOfValue(draft, found.record));
+  return found === 'stored' || isOfValue(draft, found.record);
 }
 
 function leased(record: FreshRecord, { time_to_live_s: timeToLiveS }: PairDraft): NewRecord {

@@ -47,11 +47,29 @@ export function keptFresh<T>(ask: () => Promise<T>): () => Promise<T> {
   };
 }
 
+/** Counts of the records, further and further apart. */
+export class Growth {
+  /** Oldest first. */
+  points: GrowthPoint[] = [];
+  intervalMs = FIRST_INTERVAL_MS;
+
+  /** The last point is the newest count. It stays if it is an interval after the one before. */
+  add(point: GrowthPoint): void {
+    const [before, last] = this.points.slice(-2);
+    // A count requested slightly early still makes a point of its own.
+    const isEarly = last !== undefined && last.atMs - before!.atMs < 0.9 * this.intervalMs;
+    if (isEarly) this.points.pop();
+    this.points.push(point);
+    if (this.points.length <= MAX_POINTS) return;
+    this.points = this.points.filter((_, i) => i % 2 === 0);
+    this.intervalMs *= 2;
+  }
+}
+
 /** The size of the vault, and its growth while this process runs. */
 export class VaultSizes {
   readonly #pool: Pool;
-  #growth: GrowthPoint[] = [];
-  #intervalMs = FIRST_INTERVAL_MS;
+  readonly growth = new Growth();
   /** Rejects with Unavailable. */
   readonly read = keptFresh(() => this.#ask());
   #timer: NodeJS.Timeout | undefined;
@@ -62,17 +80,12 @@ export class VaultSizes {
 
   /** Counts now, then less and less often. */
   start(): void {
-    this.#timer = setTimeout(() => this.start(), this.#intervalMs).unref();
+    this.#timer = setTimeout(() => this.start(), this.growth.intervalMs).unref();
     this.read().catch(() => {});
   }
 
   stop(): void {
     clearTimeout(this.#timer);
-  }
-
-  /** Points of growth, oldest first. */
-  get growth(): readonly GrowthPoint[] {
-    return this.#growth;
   }
 
   async #ask(): Promise<VaultSize> {
@@ -81,19 +94,7 @@ export class VaultSizes {
       countRecords(this.#pool, deadlineMs),
       recordsBytes(this.#pool, deadlineMs).catch(() => null),
     ]);
-    this.#remember({ atMs: Date.now(), records });
+    this.growth.add({ atMs: Date.now(), records });
     return { records, isEstimate: !isExact, bytes };
-  }
-
-  /** The last point is the newest count. It stays if it is an interval after the one before. */
-  #remember(point: GrowthPoint): void {
-    const [before, last] = this.#growth.slice(-2);
-    // A count requested slightly early still makes a point of its own.
-    const isEarly = last !== undefined && last.atMs - before!.atMs < 0.9 * this.#intervalMs;
-    if (isEarly) this.#growth.pop();
-    this.#growth.push(point);
-    if (this.#growth.length <= MAX_POINTS) return;
-    this.#growth = this.#growth.filter((_, i) => i % 2 === 0);
-    this.#intervalMs *= 2;
   }
 }

@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { recordsFrom } from '../../src/records/record-scan.ts';
 import { countRecords } from '../../src/store/record-counts.ts';
+import type { Vault } from '../../src/vault/vault.ts';
 import { VaultSizes } from '../../src/vault/vault-size.ts';
 import { blockVault } from '../support/own.ts';
 import { kinds } from '../support/service.ts';
@@ -19,6 +21,10 @@ describe.each(kinds())('the number of records on the %s database', (kind) => {
     expect(await countRecords(at.pool, soon())).toEqual({ records: 0, isExact: true });
     await add(1, 20_001);
     expect(await countRecords(at.pool, soon())).toEqual({ records: 20_001, isExact: true });
+    // What is left of a scan that begins at the last quarter of the fingerprints.
+    const vault = { pool: at.pool } as Vault;
+    expect(await recordsFrom(vault, 'c'.padEnd(32, '0'))).toBe(5_000);
+    expect(await recordsFrom(vault, undefined)).toBe(20_001);
     await add(20_002, 400_000);
     const { records: many } = await countRecords(at.pool, soon());
     expect(many).not.toBe(400_000);
@@ -29,7 +35,9 @@ describe.each(kinds())('the number of records on the %s database', (kind) => {
     // 73 bytes of the table and 41 of the index for a row without a value, or a little more.
     expect(bytes! / 400_000).toBeGreaterThan(100);
     expect(bytes! / 400_000).toBeLessThan(250);
-    expect(sizes.growth).toEqual([{ atMs: expect.any(Number), records: expect.any(Number) }]);
+    expect(sizes.growth.points).toEqual([
+      { atMs: expect.any(Number), records: expect.any(Number) },
+    ]);
   });
 
   test('is asked for again after it could not be counted', async () => {

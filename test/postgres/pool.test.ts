@@ -1,8 +1,8 @@
 import pg from 'pg';
-import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Unavailable } from '../../src/errors.ts';
 import type { Address } from '../../src/store/connection.ts';
-import { OldPrimary } from '../../src/store/database-error.ts';
+import { OldPrimary, ReadOnlyServer } from '../../src/store/database-error.ts';
 import { Pool } from '../../src/store/pool.ts';
 import { PrimaryFinder, Timeline } from '../../src/store/primary.ts';
 import { serverFacts } from '../../src/store/server.ts';
@@ -73,6 +73,47 @@ describe.skipIf(postgresBin === undefined)('a pool of connections', () => {
     await cancel();
     expect(await pidOf(pool)).not.toBe(String(pid));
     expect(looks).toBe(2);
+  });
+
+  test('after a server took no writes, each open connection is asked again whether it leads to the primary', async () => {
+    const timeline = new Timeline();
+    const pool = newPool(toPostgres, 2, { timeline });
+    const { cancel } = await underWay(pool, 'first');
+    const looked = vi.spyOn(timeline, 'require');
+    const write = 'do $$ begin set transaction read only; create table public.never (); end $$';
+    const failing = pool.transaction(soon(), async (query) => {
+      await cancel();
+      await pidOf(pool);
+      expect(looked).toHaveBeenCalledTimes(2);
+      await query(write);
+    });
+    await expect(failing).rejects.toBeInstanceOf(ReadOnlyServer);
+    await pidOf(pool);
+    expect(looked).toHaveBeenCalledTimes(3);
+  });
+
+  test('a statement that is late is cancelled, also over a Unix socket', async () => {
+    const socket = `postgres://postgres@${encodeURIComponent(cluster.folder)}:${cluster.port}/postgres`;
+    const pool = newPool(async () => ({ url: socket }));
+    await pidOf(pool);
+    const late = pool.query('select pg_sleep(600) as late', [], performance.now() + 50);
+    await expect(late).rejects.toBeInstanceOf(Unavailable);
+    const left = "select 1 from pg_stat_activity where query like '%600% as late'";
+    await until(async () => (await admin(left)).length === 0, 'the end of the statement');
+  });
+
+  test('a user who may not read the timeline is served, by one server and by several', async () => {
+    await admin('create role hosted login');
+    await admin('revoke execute on function pg_walfile_name from public');
+    onTestFinished(() =>
+      admin('grant execute on function pg_walfile_name to public').then(() => {}),
+    );
+    const hosts = ['127.0.0.1', 'localhost'].map((name) => ({
+      ...{ name, url: url().replace('postgres@127.0.0.1', `hosted@${name}`) },
+    }));
+    const pool = newPool(async () => hosts[0]!);
+    expect(await ask(pool, 'select 1 as one')).toEqual({ one: '1' });
+    expect(hosts).toContain(await new PrimaryFinder(hosts, new Timeline()).locate());
   });
 
   test('of servers of one timeline, the one that takes writes is the primary', async () => {

@@ -1,6 +1,10 @@
+import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import fc from 'fast-check';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { isReady, socketNumbers, socketPath } from '../../src/embedded/socket.ts';
 import { Framer, leavesIdle, simpleQuery, type WirePart } from '../../src/embedded/wire.ts';
+import { newFolder } from '../support/folder.ts';
 
 const SSL_REQUEST = startup(80877103);
 const GSS_REQUEST = startup(80877104);
@@ -127,8 +131,27 @@ describe('an answer leaves the database idle', () => {
     ['not inside a failed transaction', [complete, message('Z', 'E')], false],
     ['not before ReadyForQuery', [complete], false],
     ['not when it is empty', [], false],
+    ['not when a value ends as it does', [message('D', 'ZabcdI')], false],
     ['not when it is cut', [message('Z', 'I').subarray(1)], false],
   ])('%s', (_, messages, idle) => {
     expect(leavesIdle(Buffer.concat(messages))).toBe(idle);
+  });
+});
+
+describe('the sockets of a folder', () => {
+  const folder = newFolder('sockets');
+
+  test('are listed by their numbers, the highest first', () => {
+    const others = ['.s.PGSQL.', '.s.PGSQL.1.lock', 'x.s.PGSQL.4', '_s_PGSQL_5'];
+    for (const name of ['.s.PGSQL.9', '.s.PGSQL.10', '.s.PGSQL.2', ...others])
+      writeFileSync(`${folder}/${name}`, '');
+    expect(socketNumbers(folder)).toEqual([10, 9, 2]);
+  });
+
+  test('that accept and stay silent are not ready', async () => {
+    const silent = createServer();
+    onTestFinished(() => void silent.close());
+    await new Promise<void>((resolve) => silent.listen(socketPath(folder, 77), resolve));
+    expect(await isReady(folder, 77, 50)).toBe(false);
   });
 });

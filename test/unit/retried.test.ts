@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { Unavailable } from '../../src/errors.ts';
 import { persistently } from '../../src/records/record-scan.ts';
 import { ReadOnlyServer, retried } from '../../src/store/database-error.ts';
@@ -17,8 +17,12 @@ function failing(times: number, error: Error): () => Promise<string> {
 test.each([
   ['a server that is read-only for a moment, as during a promotion', new ReadOnlyServer()],
   ['a server that is away', new Unavailable(new Error('gone'))],
-])('%s fails no request that has time left', async (_, error) => {
+])('%s fails no request that has time left, at most for the next pause', async (_, error) => {
+  const pauses = vi.spyOn(globalThis, 'setTimeout');
+  onTestFinished(() => pauses.mockRestore());
   expect(await retried(soon(), failing(2, error))).toBe('answered');
+  expect(pauses.mock.calls.map(([, pauseMs]) => pauseMs)).toEqual([25, 50]);
+  await expect(retried(performance.now() + 25, failing(1, error))).rejects.toBe(error);
 });
 
 test('a server that stays read-only is told long before the deadline, one that is away at it', async () => {

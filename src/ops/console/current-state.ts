@@ -143,7 +143,7 @@ export class CurrentState {
     const ifUp = <T>(part: (deadlineMs: number) => Promise<T>) =>
       isUp ? part(deadlineMs).catch(() => null) : null;
     const [vault, keys, clients] = await Promise.all([
-      ifUp(async () => ({ ...(await sizes.read()), growth: sizes.growth })),
+      ifUp(async () => ({ ...(await sizes.read()), growth: sizes.growth.points })),
       ifUp((deadlineMs) => this.#keys(deadlineMs)),
       ifUp((deadlineMs) => this.#clients(deadlineMs)),
     ]);
