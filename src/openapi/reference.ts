@@ -46,7 +46,7 @@ ${Object.entries(components.schemas).map(
 function curlOf(url: string, { requestBody: body, security }: PathOperation): string {
   const key = security.length === 0 ? '' : ' \\\n  -H "Authorization: Bearer $API_KEY"';
   if (body === undefined) return `curl '${url}'${key}`;
-  const [example] = Object.values(body.content['application/json'].examples ?? {});
+  const [example] = Object.values(body.content['application/json'].examples!);
   return [
     `curl '${url}'${key} -H 'Content-Type: application/json' \\`,
     `  -d '${JSON.stringify(example!.value)}'`,
@@ -56,7 +56,7 @@ function curlOf(url: string, { requestBody: body, security }: PathOperation): st
 function answerOf(status: string, { description, headers, content }: Response) {
   const { schema, examples } = content['application/json'];
   const name = nameOf(String(schema.$ref));
-  const shown = Object.values(examples ?? {}).map(
+  const shown = Object.values(examples!).map(
     ({ summary, value }) => html`<figure><figcaption>${summary}</figcaption>
 <pre tabindex="0">${JSON.stringify(value, null, 2)}</pre></figure>
 `,

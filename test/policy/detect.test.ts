@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { send } from '../support/http.ts';
 import { governed } from '../support/policy.ts';
 import { logLine } from '../support/served.ts';
-import { newPlace, scrape } from '../support/service.ts';
+import { newPlace, runCli, scrape } from '../support/service.ts';
 import { StandIn } from '../support/stand-in.ts';
 
 const POLICY = `
@@ -102,6 +102,7 @@ test('refusals name the field and the remedy, and never a word', async () => {
   expect(await refusal({ text: 'a', words: longer })).toContain(said);
   expect(kindsOf((await tokenize({ text: 'abcdefghij_tok '.repeat(50) })).body.data)).toEqual([]);
   expect(await refusal({ text: 'abcdefghij_tok '.repeat(51) })).toContain('more than 50 values or');
+  expect((await tokenize({ text: 'a@b.de '.repeat(50) })).body.data.spans).toHaveLength(50);
   expect(await refusal({ text: 'a@b.de '.repeat(51) })).toContain('more than 50 values');
   expect(await refusal({ text: 'a'.repeat(50_000) })).toContain('a pattern of the policy takes');
 });
@@ -113,7 +114,9 @@ test('a policy without detect finds nothing by itself, and says so', async () =>
   const [words, spans] = [{ Bo: 'person' }, []];
   expect(await refusal({ text: 'a@b.de', spans, detect: true })).toContain('add detect');
   expect(kindsOf(await roundTrip({ text: 'a@b.de, Bo', words } as never))).toEqual(['person']);
+  const none = { text: 'a@b.de', detect: false };
   await at.apply(POLICY);
+  expect(kindsOf((await tokenize(none)).body.data)).toEqual([]);
 });
 
 /** Stands for the analyzer of Presidio: its route, its fields, offsets in code points. */
@@ -233,5 +236,11 @@ test('a policy that names an entity without PRESIDIO_URL: the remedy, for caller
     500,
     'the policy names an entity of Presidio, but PRESIDIO_URL is not set',
   ]);
+  const doctor = async (PRESIDIO_URL = '') =>
+    (await runCli(['doctor'], at.service.place, { PRESIDIO_URL })).stdout;
+  expect(await doctor()).toMatch(
+    /^PROBLEM {2}policy: Version \d+ detects PERSON, an entity of Presidio, but PRESIDIO_URL is not set, so texts are refused. Set it, or remove/m,
+  );
+  expect(await doctor(`${analyzer.url}/base/`)).toMatch(/^ok {7}policy: version \d+$/m);
   await at.apply(POLICY);
 });

@@ -156,7 +156,9 @@ test('arguments of tools go as tokens, where a JSON text stays one', async () =>
   const broken = await asked(['Hi'], messages(`{"to": "${MAIL}`));
   expect(JSON.stringify(broken.body)).not.toContain(MAIL);
   // The texts say it all.
-  expect((await asked([MAIL], messages('{}', MAIL))).body.structured_messages).toBe(undefined);
+  for (const same of [MAIL, [{ type: 'text', text: MAIL }]])
+    expect((await asked([MAIL], messages('{}', same))).body.structured_messages).toBe(undefined);
+  expect((await asked([MAIL], messages(MAIL))).body.structured_messages).toHaveLength(2);
   const name = { structured_messages: [{ role: 'user', content: '4111111111111111', name: MAIL }] };
   const { content, name: its } = (await asked(['Hi'], name)).body.structured_messages[0];
   expect([content, its]).toEqual([expect.stringMatching(TOKEN), expect.stringMatching(TOKEN)]);
@@ -199,7 +201,8 @@ test('definitions of tools go as tokens, but their names', async () => {
   expect(JSON.stringify(other).match(new RegExp(TOKEN, 'g'))).toHaveLength(4);
   expect(other.type).toBe('a/4111111111111111');
   // What nothing is found in is not sent back; a null says nothing, an empty list has no image.
-  const plain = { litellm_call_id: null, images: [], tools: [{ ok: [null, 'a'] }] };
+  const tools65 = [{ ok: [null, 'a'] }, nested(64)];
+  const plain = { litellm_call_id: null, images: [], tools: tools65 };
   expect((await asked(undefined as never, plain)).body).toEqual({ action: 'NONE', texts: [] });
 });
 
@@ -220,7 +223,7 @@ test.each([
 });
 
 const request = (texts: unknown, more = {}) => ({ input_type: 'request', texts, ...more });
-const DEEP = JSON.parse(`${'['.repeat(99)}${']'.repeat(99)}`);
+const nested = (levels: number) => JSON.parse(`${'['.repeat(levels)}${']'.repeat(levels)}`);
 test.each<[string, unknown, number?]>([
   ['no type', {}],
   ['another type', { input_type: 'other' }],
@@ -228,8 +231,10 @@ test.each<[string, unknown, number?]>([
   ['an unpaired surrogate', '{"input_type":"request","texts":["\\ud800"]}'],
   ['a call id of another type', request([], { litellm_call_id: 5 })],
   ['a call id that is too long', request([], { litellm_call_id: 'x'.repeat(257) })],
+  ['too many strings in the JSON of one', request([`[${Array(20_000).fill('[]')}]`])],
+  ['too many strings', request([], { tools: Array(20_001).fill('a') })],
   ['too many values', request(Array.from({ length: 201 }, (_, i) => `a${i}@example.com`))],
-  ['deep messages', request([], { structured_messages: DEEP })],
+  ['deep messages', request([], { structured_messages: nested(66) })],
   ['no JSON', '{'],
   ['a body that is too large', request(['x'.repeat(1_100_000)]), 413],
 ])('%s is no 2xx', async (_, body, status = 400) => {
@@ -309,12 +314,14 @@ test('GUARDRAIL_IMAGES=pass lets images through, as they are', async () => {
 
 test('the memory of a node keeps as many calls as it may, for an hour', () => {
   let nowMs = 0;
-  const kept = new MemoryCalls(1_000, () => nowMs);
+  const kept = new MemoryCalls(3 * 301, () => nowMs);
   for (let i = 0; i < 10; i++) kept.put(`${i}`, 'x'.repeat(100));
   expect([6, 7, 9].map((i) => kept.get(`${i}`)?.length)).toEqual([undefined, 100, 100]);
   kept.put('9', 'new');
   expect([kept.get('7')?.length, kept.get('9')]).toEqual([100, 'new']);
-  nowMs = 3_600_000;
+  nowMs = 3_599_999;
+  expect(kept.get('9')).toBe('new');
+  nowMs++;
   expect(kept.get('9')).toBe(undefined);
   // What is older is not kept until its room is needed.
   kept.put('10', 'x');
@@ -355,6 +362,7 @@ test('a policy that needs Presidio, without PRESIDIO_URL: no texts, and the reas
 
 test('a body has 20,000 strings at most; the answer names the field and a remedy', async () => {
   const many = Array.from({ length: 20_001 }, () => 'a');
+  expect((await asked(many.slice(1), { litellm_call_id: 'x'.repeat(256) })).status).toBe(200);
   const { status, body } = await asked(many);
   expect(status).toBe(400);
   expect(body.message).toMatch(/^texts: must have at most 20000 strings.*; send fewer/);

@@ -28,8 +28,8 @@ const lost = (path: string, will: string) =>
   `${path} will ${will} Today it is tokenized, as email.`;
 const VALUES =
   'Requests of the form {"data":{"values":[...]}}, which clients without a policy send, will follow the fields. Today all their strings are tokenized, as text.';
-const some = fields('pass', 'a.b', 'c[*].d', 'e[3]', 'f', 'g.h');
-const renamed = fields('pass', 'a.B', 'c[0].d', 'e[*]', '$.f', 'g');
+const some = fields('pass', 'a.b', 'c[*].d', 'e[3]', 'f', 'g.h', 'i.j');
+const renamed = fields('pass', 'a.B', 'c[0].d', 'e[*]', '$.f', 'g', 'i[*]');
 const withValues = fields('pass', 'a', 'values[0]');
 
 test.each<[string, string | undefined, string, string[]]>([
@@ -37,9 +37,10 @@ test.each<[string, string | undefined, string, string[]]>([
   ['texts go through', undefined, fields('pass', 'a'), [others(CLEAR, TEXTS)]],
   ['no texts', fields('tokenize', 'a'), fields('refuse', 'a'), [others(REFUSED, TEXTS)]],
   ['no clear', 'fields: { a: email }', fields('refuse', 'a'), [others(REFUSED, CLEAR)]],
-  ['renamed fields', some, renamed, ['a.b', 'c[*].d', 'g.h'].map((one) => lost(one, CLEAR))],
+  ['renamed fields', some, renamed, ['a.b', 'c[*].d', 'g.h', 'i.j'].map((one) => lost(one, CLEAR))],
   ['no field', fields('refuse', 'a', 'b'), fields('refuse', 'a'), [lost('b', REFUSED)]],
   ['a path begins with values', fields('pass', 'a'), withValues, [VALUES]],
+  ['a path began with values before', withValues, fields('pass', 'a', 'values[*]'), []],
   ['fields that are left out are texts', fields('refuse', 'a'), fields('tokenize', 'b'), []],
   [
     'a detector is gone, and another one moves to a kind',
@@ -106,4 +107,5 @@ test('names of rights that no client has are listed, with the one that was proba
   const many = Array.from({ length: 25 }, (_, i) => `client${i}`);
   const [text] = between('', named(...many));
   expect(text).toContain('client19 and 5 more: ');
+  expect(between('', named(...many.slice(0, 20)))[0]).toContain('client19: nobody');
 });

@@ -13,7 +13,8 @@ describe('traceparent', () => {
   const flags = ['00-01', '00-00', '00-ff', '01-03'].map((one) =>
     one.replace('-', `-${TRACE}-${SPAN}-`),
   );
-  test.each([...flags, later])('%s is taken', (header) => expect(traced(header)).toEqual(IDS));
+  const most = `cc-${TRACE}-${SPAN}-01-${'x'.repeat(200)}`;
+  test.each([...flags, later, most])('%s is taken', (one) => expect(traced(one)).toEqual(IDS));
 
   const part = `${TRACE}-${SPAN}-01`;
   test.each([
@@ -22,7 +23,7 @@ describe('traceparent', () => {
     ...[`00-${TRACE.toUpperCase()}-${SPAN}-01`, `00-${TRACE}-${SPAN}`, `00-${TRACE}-${SPAN}-1`],
     // A header that was sent twice, and one without an end.
     ...[`00-${part}, 00-${part}`, `01-${part}, 01-${part}`, `01-${part}-${'x'.repeat(300)}`],
-    `00-${part}\n`,
+    ...[`00-${part}\n`, `${most}x`],
   ])('%j is ignored', (header) => expect(traced(header)).toEqual({}));
 });
 

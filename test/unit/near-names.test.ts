@@ -24,7 +24,10 @@ describe('a name that is nearly one of the policy', () => {
     ]);
     const cards = tree.names.get('cards')!.every!;
     expect(new NearNames().find(cards, 'nmber', 0)?.path).toBe('cards[*].number');
-    expect(nearTo('memo', 'ip', 'name', 'order')).toEqual(Array(4).fill(undefined));
+    for (const name of ['custom', 'ustomer', 'customre', 'kustomer'])
+      expect(nearTo(name)).toEqual([{ path: 'customer', found: name }]);
+    const others = ['memo', 'ip', 'name', 'order', 'custo', 'kustomez'];
+    expect(nearTo(...others)).toEqual(Array(6).fill(undefined));
   });
 
   test('is said once for a path, whatever its form is', () => {
@@ -40,6 +43,8 @@ describe('a name that is nearly one of the policy', () => {
     const odd = treeOf(long, '["ann@example.com"]', '["a\\nb"]', '["Zoë Lee"]');
     for (const name of [`${long.slice(1)}y`, 'Ann@example.com', 'a\nB', 'Zoë lee'])
       expect(near.find(odd, name, 0)).toBeUndefined();
+    const longest = long.slice(1);
+    expect(near.find(treeOf(longest), `${long.slice(2)}y`, 0)?.path).toBe(longest);
   });
 
   test('is said for at most 100 paths', () => {

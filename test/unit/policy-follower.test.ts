@@ -54,6 +54,17 @@ test('a policy is its number and its content, and none is one, too', async () =>
   expect(passed).toEqual(['a', 'b', 'b', 'a']);
 });
 
+test('tokens without the suffix that are imported later are known from then on', async () => {
+  const { store } = oneVersion();
+  const bare = vi.spyOn(store, 'hasBareTokens');
+  const follower = new PolicyFollower(store);
+  for (const isTold of [false, true, false]) {
+    bare.mockResolvedValue(isTold);
+    await follower.refresh();
+    expect((await follower.current()).hasBareTokens).toBe(bare.mock.calls.length > 1);
+  }
+});
+
 test('a document that is read for too long is given up', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());

@@ -40,6 +40,7 @@ const GOOD = [
   kind('{ shape: digits, check_digits: luhn, begins_with: "09" }'),
   kind('{ shape: word, length: 12, normalize: [trim, lower_case] }'),
   'version: 1\ndetect: { email: word, PERSON: word, US_SSN: word, "/a[0-9]/": word }',
+  `version: 1\nfields: { a${'b'.repeat(999)}: text }\nelsewhere: pass`,
 ];
 
 /** Refused beside what policy.test.ts has, where each mistake has its words. */

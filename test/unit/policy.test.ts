@@ -204,6 +204,14 @@ const WHAT_THEY_ARE = `3:3: a name must be text: write it in quotes: "5"
 28:42: the right to card: mask is not known: choose full, masked, none
 28:55: the rights of ops must be lines of a name, a colon and a value`;
 
+test('the country of a kind goes with what is detected as it', () => {
+  const kinds = 'kinds: { tel: { shape: word, normalize: [e164], country: DE } }';
+  expect(parsed(`version: 1\n${kinds}\ndetect: { phone: tel, email: word }`).detect).toEqual([
+    { detector: 'phone', kind: 'tel', country: 'DE' },
+    { detector: 'email', kind: 'word', country: null },
+  ]);
+});
+
 describe('mistakes', () => {
   test('are found all at once, each with its place and the remedy', () => {
     expect(mistakesOf(MANY_MISTAKES).join('\n')).toBe(WHAT_THEY_ARE);
@@ -245,6 +253,10 @@ version: 1\ndetect:\n  emial: word => 3:3: the detector emial (did you mean emai
 version: 1\ndetect:\n  email: email => 3:10: the kind email must have shape: word and suffix: true, which texts need
 version: 1\ndetect:\n  email: wrd => 3:10: the kind wrd (did you mean word?) is not known: choose text, email, digits, date, uuid, word
 version: 1\ndetect:\n  /a: word => 3:3: the pattern must end with a slash, too, such as "/S-[0-9]{6}/"
+version: !one "1 => 1:10: a policy has no tags (!): leave the tag out
+version: 1\n? [a]\n: x => 2:3: a name must be text
+{ version } => 1:3: the version of the format must be 1
+version: "1 => 1:12: this is not YAML: missing closing "quote
 version: 1\nfields:\n  a:text\n  b: text => 3:3: this line must be a name, a colon, a space and a value
 `;
   const rows = single.split('\n').filter(Boolean);
@@ -253,10 +265,13 @@ version: 1\nfields:\n  a:text\n  b: text => 3:3: this line must be a name, a col
     expect(mistakesOf(JSON.parse(`"${document!.replaceAll('"', '\\"')}"`))).toEqual([mistake]);
   });
 
-  test('a name of 65 characters is compared with no other: a document has room for thousands', () => {
+  test('a name of 65 characters is compared with no other, one of 201 is cut: there is room for thousands', () => {
     const name = 'x'.repeat(65);
     const text = `version: 1\nfields: { a: ${name} }\nelsewhere: pass\nkinds: { k: { shape: text } }`;
     expect(mistakesOf(text)).toEqual([`2:14: the kind ${name} is not known: choose ${KINDS}, k`]);
+    const most = 'x'.repeat(200);
+    const cut = mistakesOf(`version: 1\n${most}: 1\n${most}y: 1`).join();
+    expect(cut).toMatch(/:1: x+ is not known.*:1: x{200}[.]{3} is not known/);
   });
 
   test('are options that do not go together, at the option; a warning is no mistake', () => {
@@ -306,8 +321,9 @@ version: 1\nfields:\n  a:text\n  b: text => 3:3: this line must be a name, a col
     ]);
     for (const text of ['['.repeat(200_000), '{a: '.repeat(60_000), '- '.repeat(100_000)])
       expect(mistakesOf(text)[0]).toContain('nested too deep');
-    const deep = Array.from({ length: 100 }, (_, i) => `${' '.repeat(i)}a:`).join('\n');
-    expect(mistakesOf(deep).at(-1)).toContain('so deep inside');
+    const deep = (levels: number) => `a: ${'['.repeat(levels)}${']'.repeat(levels)}`;
+    expect(mistakesOf(deep(7)).join()).not.toContain('so deep inside');
+    expect(mistakesOf(deep(8)).at(-1)).toContain('1:11: nothing of a policy is so deep inside');
     expect(mistakesOf('a:\n'.repeat(80_000))).toHaveLength(50);
   });
 
@@ -326,6 +342,7 @@ version: 1\nfields:\n  a:text\n  b: text => 3:3: this line must be a name, a col
           expect(line).toBeLessThanOrEqual(lines);
           expect(column).toBeGreaterThanOrEqual(1);
         }
+        expect(Error.stackTraceLimit).toBeGreaterThan(0);
       }),
       { numRuns: 500 },
     );

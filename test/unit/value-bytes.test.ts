@@ -21,7 +21,10 @@ test('a token tells how long its value can be', () => {
       expect(mostValueBytes(token, false, '_tok')).toBeGreaterThanOrEqual(Buffer.byteLength(value));
     }),
   );
-  expect(mostValueBytes('a'.repeat(259), false, '_tok')).toBe(MAX_VALUE_BYTES);
+  const tokens = ['b_tok', 'b', `${'a'.repeat(251)}_tok`, `${'a'.repeat(252)}_tok`];
+  const most = tokens.map((token) => mostValueBytes(token, false, '_tok'));
+  expect(most).toEqual([20, 1_024, 1_020, MAX_VALUE_BYTES]);
+  expect(mostValueBytes('b_tok', true, '_tok')).toBe(1_024);
 });
 
 test('the bytes of values as JSON are known before they are written', () => {
