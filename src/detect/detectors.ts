@@ -29,8 +29,12 @@ const SIMPLE: Readonly<Record<Exclude<DetectorName, 'phone'>, Detector>> = {
   ip: addresses,
 };
 
-/** The bounds of the classes bound the time, too: each start of a URL is read once. */
-const URL = /(?<![a-z0-9])[a-z][a-z0-9+.-]{1,30}:\/\/[^\s/?#@<>"]{1,256}@[^\s<>"]{1,2000}/gi;
+/**
+ * The bounds of the classes bound the time, too: each start of a URL is read once. The bound on its
+ * length splits no surrogate pair.
+ */
+const URL =
+  /(?<![a-z0-9])[a-z][a-z0-9+.-]{1,30}:\/\/[^\s/?#@<>"]{1,256}@[^\s<>"]{1,2000}(?![\udc00-\udfff])/gi;
 const CLOSING = /[.,;:!?)\]}'*]+$/;
 
 /** URLs with a user or password. */

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { DETECTORS } from '../../src/detect/detectors.ts';
 import {
   chosen,
+  entitiesOf,
   type Found,
   finderOf,
   foundOf,
@@ -10,6 +11,7 @@ import {
   windowsOf,
 } from '../../src/detect/found.ts';
 import { patternProblem } from '../../src/detect/pattern.ts';
+import { TextOffsets } from '../../src/detect/text-offsets.ts';
 import { Words } from '../../src/detect/words.ts';
 
 const settings = (country: string | null, ...more: string[]) =>
@@ -75,13 +77,18 @@ test('own patterns find in linear syntax, and each mistake has its remedy', () =
   expect(shown('S-123456, s-1, XS-9999999 ERSO', null, '/\\bS-[0-9]{6}\\b/', 'PERSON')).toEqual([
     '/\\bS-[0-9]{6}\\b/ S-123456',
   ]);
+  const finders = found('a@b.de S-1', null, '/S-1/').map(({ finder }) => finder);
+  expect(finders).toEqual(['email', 'pattern']);
+  const entities = entitiesOf(settings(null, '/S-1/', 'PERSON'));
+  expect(entities.map(({ detector }) => detector)).toEqual(['PERSON']);
   expect(patternProblem('/S-[0-9]{6}')).toContain('must end with a slash');
   expect(patternProblem('/(/')).toContain('is not RE2 syntax: missing closing )');
   expect(patternProblem('/(?=a)b/')).toContain('is not RE2 syntax');
   expect(patternProblem('/a*/')).toContain('matches the empty text');
   expect(patternProblem('/a{98}/')).toBeUndefined();
   expect(patternProblem('/a{99}/')).toContain('is too large');
-  expect(patternProblem(`/${'a'.repeat(199)}/`)).toContain('has more than 200 characters');
+  expect(patternProblem(`/[${'a'.repeat(197)}]/`)).toContain('has more than 200 characters');
+  expect(patternProblem(`/[${'a'.repeat(196)}]/`)).toBeUndefined();
 });
 
 test('a pattern that begins again and again is stopped', () => {
@@ -153,6 +160,24 @@ test('a long value is several, none of which a kind refuses', () => {
   for (const { from, to } of parts) {
     expect(to - from).toBeLessThanOrEqual(256);
     expect(text.slice(from, to).isWellFormed()).toBe(true);
+  }
+  // A URL ends after 2,000 units at most, before a pair that has no room.
+  const cut = found(`ftp://ann:pw@${'x'.repeat(1_999)}😀 and`);
+  expect(cut.at(-1)!.to).toBe(2_012);
+});
+
+test('offsets in code points are those in UTF-16 units, where each character begins', () => {
+  for (const text of ['', 'abc', 'a😀\uffff\ud800é😀', '😀']) {
+    const offsets = new TextOffsets(text);
+    const characters = [...text];
+    expect(offsets.length).toBe(characters.length);
+    for (let point = 0; point <= characters.length; point++) {
+      const unit = characters.slice(0, point).join('').length;
+      expect([offsets.unitOf(point), offsets.pointOf(unit)]).toEqual([unit, point]);
+      expect(offsets.has(point)).toBe(true);
+    }
+    for (const other of [-1, characters.length + 1, 0.5, '0', null])
+      expect(offsets.has(other)).toBe(false);
   }
 });
 
