@@ -69,7 +69,7 @@ describe.concurrent('the service with a license', () => {
   };
 
   for (const [days, outcome] of [
-    [90, 'no warning'],
+    [30.5, 'no warning'],
     [29.5, 'a warning that counts the days'],
   ] as const)
     licensed(

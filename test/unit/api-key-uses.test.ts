@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { ApiKeyUses } from '../../src/access/api-key-uses.ts';
 import type { ApiKeyStore } from '../../src/store/api-keys.ts';
 
@@ -55,4 +55,24 @@ test('each use of an API key is written, also of one that has ended, after a wri
   for (const _ of 'twice') await uses.stop();
   expect(marked).toEqual([['ended', 'live'], ['live']]);
   expect(uses.counts().get('client')?.requests).toBe(3);
+});
+
+test('uses are written within seconds, then once a minute, and at the end in half a second', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const marked: number[] = [];
+  const mark = async (_: unknown, deadlineMs: number) =>
+    marked.push(performance.now() - startMs, deadlineMs - performance.now());
+  const uses = new ApiKeyUses({ markUsed: mark } as unknown as ApiKeyStore);
+  const startMs = performance.now();
+  uses.start();
+  const use = () => Object.assign(uses.of('key', 'client', 0), { isUnwritten: true });
+  for (let s = 0; s < 65; s += 5) {
+    use();
+    vi.advanceTimersByTime(5_000);
+  }
+  use();
+  await uses.stop();
+  expect(vi.getTimerCount()).toBe(0);
+  expect(marked).toEqual([5_000, 4_000, 65_000, 4_000, 65_000, 500]);
 });

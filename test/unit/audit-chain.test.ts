@@ -2,6 +2,7 @@ import { createHmac, hkdfSync } from 'node:crypto';
 import {
   appendFileSync,
   existsSync,
+  fstatSync,
   readFileSync,
   rmSync,
   truncateSync,
@@ -298,8 +299,50 @@ describe('a chain', () => {
     writeFileSync(nameOf('log'), textOf(['{"event":"tokenize"}', '{"event":"detokenize"}']));
     await chain(3);
     const text = textNow();
-    expect(await verify([text])).toMatchObject({ findings: [], lines: 3, unlinked: 2 });
+    const plain = text.slice(0, text.indexOf('{"a"'));
+    expect(await verify([plain, text])).toMatchObject({ findings: [], lines: 3, unlinked: 4 });
     expect((await verify([`{"event":"tokenize"}\n${text}`])).problems).toEqual(['4 unlinked']);
+  });
+});
+
+describe('an audit file', () => {
+  test('is the one of its name again after a second, and before it goes on in the old one', async () => {
+    let nowMs = 7;
+    vi.spyOn(performance, 'now').mockImplementation(() => nowMs);
+    const file = newFile();
+    const seen: boolean[] = [];
+    for (nowMs of [7, 1_006, 1_007]) {
+      await write(file, linesOf(1));
+      seen.push(existsSync(nameOf('log')));
+      rmSync(nameOf('log'), { force: true });
+    }
+    expect(seen).toEqual([true, false, true]);
+    await file.close();
+  });
+
+  test('that begins with a brace alone goes on in the next line, unless another writer ends that one', async () => {
+    writeFileSync(nameOf('log'), '{');
+    const file = newFile();
+    await write(file, linesOf(1));
+    appendFileSync(nameOf('log'), '{"cut sho');
+    const written = write(file, linesOf(1));
+    // It has found half a line now, and looks again.
+    for (let i = 0; i < 20; i++) await undefined;
+    appendFileSync(nameOf('log'), 'rt":1}\n');
+    await written;
+    await file.close();
+    expect(linesNow().map((line) => line.slice(0, 6))).toEqual(['{', '{"a":0', '{"cut ', '{"a":0']);
+  });
+
+  test('tells a failure without a code as EIO, and leaves standard output open', async () => {
+    const broken = new AuditFile(nameOf('log'), () => {
+      throw new Error('no code');
+    });
+    expect(await broken.append(linesOf(1), Infinity)).toEqual({ lines: 0, failure: 'EIO' });
+    const file = new AuditFile('stdout', macOf);
+    await write(file, []);
+    await file.close();
+    expect(() => fstatSync(1)).not.toThrow();
   });
 });
 
@@ -336,8 +379,20 @@ describe('an audit log', () => {
     await record();
     await vi.advanceTimersByTimeAsync(60_000);
     await record();
+    log.recordStranger({ event: 'x', outcome: 'y', status: 401, remote_address: undefined });
     await log.close();
-    expect(told).toEqual([1, 2, 3]);
+    expect([told, vi.getTimerCount()]).toEqual([[1, 2, 4], 0]);
+  });
+
+  test('counts refusals beyond 5,000 that wait as lost, and writes all others before it closes', async () => {
+    const come = (clientId?: string) =>
+      log.record({ event: 'tokenize', outcome: 'forbidden', client_id: clientId } as AuditEntry);
+    for (let i = 0; i < 5_002; i++) come('c');
+    expect(told).toEqual([1, 1]);
+    await record();
+    for (const client of ['c', undefined]) come(client);
+    await log.close();
+    expect([told, linesNow().length]).toEqual([[1, 1, 5_003], 5_003]);
   });
 
   test('on a disk that hangs fails what waits for its line after four seconds', async () => {

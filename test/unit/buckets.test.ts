@@ -279,4 +279,14 @@ describe('the limits of a client', () => {
       expect(limits.reserve(client)).toMatchObject({ isRefused: true });
     }
   });
+
+  test('pay for each gap from the budget, then from what known tokens earned, to the last one', () => {
+    const limits = limitsOf();
+    const client = { ...CLIENT, unknown_token_limit: 1 };
+    for (const [known, unknown] of [[600, 30] as const, [0, 60] as const]) {
+      const told = [limits.reserve(client), limits.charge(client, { known, unknown }, true)];
+      expect(told).toEqual([undefined, undefined]);
+    }
+    expect(limits.reserve(client)).toMatchObject({ state: { left: 0, windowS: 1 } });
+  });
 });

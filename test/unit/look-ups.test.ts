@@ -104,7 +104,10 @@ test('a place that is granted to a waiter that has gone is given back', async ()
     expect(counted('place')).toBe(6);
     isHeld = true;
     const charged = lookUps.charge(SIX, FAILED);
-    vi.advanceTimersByTime(1_000);
+    vi.advanceTimersByTime(999);
+    await turns();
+    expect(counted('overloaded')).toBe(0);
+    vi.advanceTimersByTime(1);
     isHeld = false;
     deliver();
     await charged;
@@ -115,4 +118,31 @@ test('a place that is granted to a waiter that has gone is given back', async ()
   } finally {
     vi.useRealTimers();
   }
+});
+
+test('a budget is not asked whether it is spent while it has guesses, nor by those behind others that wait', async () => {
+  let nowMs = 0;
+  const buckets = new MemoryBuckets(() => nowMs);
+  const asked = vi.spyOn(buckets, 'charge');
+  const lookUps = new LookUps(buckets);
+  expect([lookUps.isSpent(SIX), asked.mock.calls]).toEqual([undefined, []]);
+  const { all } = ask(lookUps, 9);
+  expect(asked).toHaveBeenCalledTimes(7);
+  for (let i = 0; i < 6; i++) lookUps.charge(SIX, request(0, 1));
+  await Promise.all(all);
+  nowMs = 10_000;
+  for (const _ of 'twice') expect(lookUps.isSpent(SIX)).toBeUndefined();
+  expect(asked).toHaveBeenCalledTimes(7 + 6 + 1);
+});
+
+test('one that waits when the last place comes back is refused for a second at least', async () => {
+  const late = Promise.resolve({ granted: 0, left: 3, retryAfterS: 0 });
+  const refused = { granted: 0, left: 0, retryAfterS: 5 };
+  const grants = [{ granted: 1, left: 5, retryAfterS: 0 }, late, refused];
+  const lookUps = new LookUps({ charge: () => grants.shift()! });
+  expect(lookUps.reserve(SIX)).toBeUndefined();
+  const charged = lookUps.charge(SIX, FAILED);
+  const waiting = lookUps.reserve(SIX);
+  await charged;
+  expect(await waiting).toBe(1);
 });
