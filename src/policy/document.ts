@@ -132,19 +132,15 @@ export class PolicyDocument {
       return bad('nothing of a policy is so deep inside: check the indentation');
     if (this.#yaml.isScalar(node))
       return { at, value: node.value, source: node.source ?? String(node.value) };
-    if (this.#yaml.isMap(node)) return { at, entries: this.#entriesOf(node.items, at, level) };
+    if (this.#yaml.isMap(node)) return { at, entries: this.#entriesOf(node.items, level) };
     return { at, items: node.items.map((item) => this.#nodeOf(item as ParsedNode, level + 1)) };
   }
 
-  #entriesOf(
-    pairs: readonly Pair<ParsedNode, ParsedNode | null>[],
-    start: number,
-    level: number,
-  ): Entry[] {
+  #entriesOf(pairs: readonly Pair<ParsedNode, ParsedNode | null>[], level: number): Entry[] {
     const { isScalar } = this.#yaml;
     const names = new Set<string>();
     return pairs.flatMap(({ key, value }) => {
-      const at = key?.range?.[0] ?? start;
+      const at = key.range[0];
       if (!isScalar(key) || typeof key.value !== 'string') {
         const source = isScalar(key) && key.source;
         const remedy = source ? `: write it in quotes: "${cut(source)}"` : '';

@@ -6,6 +6,7 @@ import type { CallerError } from '../../src/errors.ts';
 import { ByteBudget, STALLED_AFTER_TICKS } from '../../src/limits/byte-budget.ts';
 import { readBody } from '../../src/public/body/request-body.ts';
 import { Exchange } from '../../src/public/exchange.ts';
+import { admitBody } from '../../src/public/guards.ts';
 import { createListener, endConnection } from '../../src/public/transport/connections.ts';
 import { listen, untilAccepted } from '../../src/public/transport/listen.ts';
 import { earlyBytes, inTurn, refuseUnparsed } from '../../src/public/transport/pipelining.ts';
@@ -221,6 +222,21 @@ describe('a body', () => {
     expect(another(budget)).toBe(true);
     await expect(body).rejects.toMatchObject({ code: 'request_timeout' });
     expect(exchange.isLast).toBe(true);
+  });
+
+  test('that says its length is refused before it comes, when there is no room', async () => {
+    const budget = newBudget(100_000);
+    budget.reserve(budget.open('b'), 49_000);
+    const authenticator = { authenticate: () => ({ client: { client_id: 'a' } }) };
+    const context = { budget, bodyLimit: MOST, state: {}, authenticator };
+    const admitted = (more: object) => {
+      const headers = { 'content-type': 'application/json', ...more };
+      const request = { headers, rawHeaders: [], httpVersion: '1.1' };
+      return admitBody({ context, request, response: {} } as unknown as Exchange, 'guardrail');
+    };
+    for (const more of [{}, { 'content-length': '10' }]) await admitted(more);
+    const refused = admitted({ 'content-length': '60000' });
+    await expect(refused).rejects.toMatchObject({ code: 'overloaded' });
   });
 
   test('that is whole waits for nobody, and one without room is a 503 and the last', async () => {

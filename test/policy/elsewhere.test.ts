@@ -25,6 +25,8 @@ test('no policy: spans of kinds are refused, and texts have no tokens to find', 
   const { status, body } = await send('text/tokenize', { text: 'Ann', spans });
   expect(status).toBe(400);
   expect(body.message).toContain('data.spans[0].kind: this vault has no policy');
+  const headers = { 'if-match': '*' };
+  expect((await send('tokenize', RECORD, 'app', headers)).status, 'no policy is not any').toBe(412);
   const { body: back } = await send('text/detokenize', { text: 'no token' });
   expect(back.data).toEqual({ text: 'no token' });
 });
