@@ -120,9 +120,14 @@ bad.yaml:4:1: feilds (did you mean fields?) is not known: choose version, kinds,
   });
 
   test('says where a token could be real, and what a kind refuses; that is no mistake', async () => {
-    at.write('risky.json', '{"version":1,"kinds":{"pin":{"shape":"digits","suffix":false}}}');
+    const few = '{"shape":"digits","keep_first":5,"keep_last":6,"check_digits":"luhn"}';
+    const more = `"few":${few},"phone":{"shape":"text","normalize":["e164"]}`;
+    const pin = '"pin":{"shape":"digits","suffix":false}';
+    at.write('risky.json', `{"version":1,"kinds":{${pin},${more}}}`);
     const stdout = await at.text('policy check risky.json');
     expect(stdout).toMatch(/^risky\.json:1:23: warning: the kind pin: .*somebody/);
+    expect(stdout).toMatch(/^few +4242 4242 4242 4242 +refused: has too few digits/m);
+    expect(stdout).toMatch(/^phone +\+1 415 555 2671 +\S/m);
   });
 
   test.each([

@@ -96,6 +96,10 @@ describe.skipIf(!hasOpenssl)('with a certificate', () => {
     const socket = tlsConnect(service, { ...tls.trusting, ALPNProtocols: ['h2'] });
     const [error] = await once(socket, 'error');
     expect(error.message).toMatch(/alert no application protocol/);
+    expect(await failures('protocol')).toBe(1);
+    const none = { maxVersion: 'TLSv1.2', ciphers: 'NULL-SHA256:@SECLEVEL=0' } as const;
+    await once(tlsConnect(service, { ...tls.trusting, ...none }), 'error');
+    expect(await failures('cipher')).toBe(1);
   });
 
   test('HTTP in clear is closed without an answer, and counted', async () => {
