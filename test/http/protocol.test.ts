@@ -64,6 +64,9 @@ describe('A16-A17: size', () => {
   test('a declared length of 10 GB is refused before any byte of it, and nothing of it is read', async () => {
     const { status, headers } = await rawError(post(auth, json, 'Content-Length: 10737418240'));
     expect([status, headers.get('connection')]).toEqual([413, 'close']);
+    const unbounded = post('Transfer-Encoding: chunked').replace(T, '/nowhere');
+    const refused = await rawError(unbounded);
+    expect([refused.status, refused.headers.get('connection')]).toEqual([404, 'close']);
   });
 });
 

@@ -443,6 +443,16 @@ test.each([
   await expect(listen(server as unknown as Server, address, 'OPS_PORT')).rejects.toThrow(message);
 });
 
+test('the URL of a listener has an IPv6 address in brackets, and many connections may wait', async () => {
+  const bound = { family: 'IPv6', address: '::1', port: 80 };
+  const opened = vi.fn(() => server.emit('listening'));
+  const server = Object.assign(new EventEmitter(), { listen: opened, address: () => bound });
+  const address = { host: '::1', port: 0 };
+  const url = await listen(server as unknown as Server, address, 'PORT', 'https');
+  expect(url).toBe('https://[::1]:80');
+  expect(opened).toHaveBeenCalledWith({ ...address, backlog: 4_096 });
+});
+
 test('connections that wait are accepted until a turn brings none, however many turns that takes', async () => {
   const server = new EventEmitter() as Server;
   let came = 0;
