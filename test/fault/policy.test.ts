@@ -103,7 +103,7 @@ describe.skipIf(postgresBin === undefined)('F40: a synchronous standby that is a
       await starts();
       const again = await apply(pair, CLOSED);
       expect([again.code, again.stdout]).toEqual([1, '']);
-      const said = /is not in force: the synchronous standby does not have it.*the policy before goes on/;
+      const said = /is not in force: the synchronous standby does not.*the policy before goes on/;
       expect(pair.nodes[0]!.output()).toMatch(said);
 
       pair.proxy.heal();
