@@ -63,6 +63,10 @@ export class PolicyDocument {
       return undefined;
     }
     const parsed = this.#parsed(text);
+    if (parsed === undefined) {
+      this.add(0, TOO_DEEP);
+      return undefined;
+    }
     this.#checkCharacters(text);
     this.#addSyntax(text, [...parsed.errors, ...parsed.warnings]);
     if (parsed.directives.yaml.version !== '1.2')
@@ -84,6 +88,7 @@ export class PolicyDocument {
     return { line: Math.max(1, line), column: Math.max(1, col) };
   }
 
+  /** @returns undefined: brackets or lines that go on in the next have more levels than a stack */
   #parsed(text: string) {
     const { stackTraceLimit } = Error;
     // Every mistake is an Error, and its stack takes three quarters of the time.
@@ -97,6 +102,9 @@ export class PolicyDocument {
         prettyErrors: false,
         lineCounter: this.#lines,
       });
+    } catch (error) {
+      if (error instanceof RangeError) return undefined;
+      throw error;
     } finally {
       Error.stackTraceLimit = stackTraceLimit;
     }
@@ -169,6 +177,8 @@ export function unknown(name: string, among: readonly string[]): string {
   return `${suggested(cut(name), among)} is not known: choose ${cut(among.join(', '))}`;
 }
 
+const TOO_DEEP = 'the document is nested too deep';
+
 /** The mistakes that people make, with the remedy. */
 const SYNTAX: Partial<Record<YAMLError['code'], string>> = {
   BAD_ALIAS: 'a name or a value that begins with * or & needs quotes: "*"',
@@ -178,7 +188,7 @@ const SYNTAX: Partial<Record<YAMLError['code'], string>> = {
   BLOCK_IN_FLOW: 'a comma or a closing bracket is missing here',
   MULTILINE_IMPLICIT_KEY: 'this line must be a name, a colon, a space and a value',
   MULTIPLE_DOCS: 'there is a second document: leave out the line ---',
-  RESOURCE_EXHAUSTION: 'the document is nested too deep',
+  RESOURCE_EXHAUSTION: TOO_DEEP,
   TAB_AS_INDENT: 'this line is indented with a tab: use spaces',
   TAG_RESOLVE_FAILED: 'a policy has no tags (!): leave the tag out',
 };

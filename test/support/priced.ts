@@ -194,6 +194,8 @@ interface Price {
   readonly longestMs: number;
   /** Processor time of the main thread in turns that did something. */
   readonly busyMs: number;
+  /** Processor time of all other threads. */
+  readonly othersMs: number;
   /** The most resident memory, beyond that of the resting process. */
   readonly bytes: number;
 }
@@ -347,7 +349,7 @@ export class Measured {
       await this.#service.exit;
       await this.#start();
       const all = Number.POSITIVE_INFINITY;
-      const price = { longestMs: all, busyMs: all, bytes: all };
+      const price = { longestMs: all, busyMs: all, othersMs: all, bytes: all };
       return { ...one, status: 0, price, bodyBytes, share: all };
     }
   }

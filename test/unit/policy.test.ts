@@ -319,7 +319,9 @@ version: 1\nfields:\n  a:text\n  b: text => 3:3: this line must be a name, a col
     expect(mistakesOf(`version: 1\nfields:\n${lines.join('\n')}\nelsewhere: pass`)).toEqual([
       '3:3: fields has 1001 lines; at most 1000 are allowed',
     ]);
-    for (const text of ['['.repeat(200_000), '{a: '.repeat(60_000), '- '.repeat(100_000)])
+    const unclosed = `fields:\n[${'  f: text\n'.repeat(20_000)}`;
+    const levels = ['['.repeat(200_000), '{a: '.repeat(60_000), '- '.repeat(100_000)];
+    for (const text of [...levels, unclosed])
       expect(mistakesOf(text)[0]).toContain('nested too deep');
     const deep = (levels: number) => `a: ${'['.repeat(levels)}${']'.repeat(levels)}`;
     expect(mistakesOf(deep(7)).join()).not.toContain('so deep inside');
