@@ -157,7 +157,7 @@ const MOST_LINES: Readonly<Record<string, number>> = {
   'packages/client': 1080,
   'packages/console': 3340,
   'packages/model-proxy': 780,
-  'packages/paths': 352,
+  'packages/paths': 359,
   root: 54,
   src: 1000,
   'src/access': 790,
@@ -165,7 +165,7 @@ const MOST_LINES: Readonly<Record<string, number>> = {
   'src/commands': 3360,
   'src/config': 630,
   'src/crypto': 580,
-  'src/detect': 420,
+  'src/detect': 427,
   'src/embedded': 380,
   'src/kek': 580,
   'src/limits': 810,
@@ -180,7 +180,7 @@ const MOST_LINES: Readonly<Record<string, number>> = {
   'src/store': 2060,
   'src/tokens': 1380,
   'src/vault': 710,
-  tests: 44300,
+  tests: 44500,
 };
 
 // Without a repository, nobody adds a line.

@@ -142,8 +142,6 @@ const PHONE = new RegExp(
 );
 /** Perhaps with the hour. */
 const DATE = /^(?:\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}[./-]\d{1,2}[./-]\d{1,2})(?: \d{1,2})?$/;
-/** The last group of digits, with what is before it. */
-const LAST_GROUP = /\D{1,3}\d{1,17}$/;
 /** Up to a space: behind a hyphen, another number goes on, such as an ISBN. */
 const FIRST_GROUP = new RegExp(`^[^${BLANKS}]+[${BLANKS}]+`);
 
@@ -167,13 +165,27 @@ function phoneDetector(country: string | null): Detector {
 /** Groups of digits behind a number, at most so many, are not a part of it. */
 const MAX_CUT = 3;
 
-function phoneEnd(run: string, isPhone: (text: string) => boolean): number | undefined {
-  let phone = run;
-  for (let i = 0; i <= MAX_CUT; i++) {
-    if (isPhone(phone) && !DATE.test(phone)) return phone.length;
-    phone = phone.replace(LAST_GROUP, '');
+function phoneEnd(run: string, isPhone: ReturnType<typeof phoneFinder>): number | undefined {
+  let digits = run.replace(/\D/g, '');
+  let end = run.length;
+  for (let i = 0; i <= MAX_CUT && end > 0; i++) {
+    if (isPhone(run, digits) && !DATE.test(run.slice(0, end))) return end;
+    const group = endOf(run, end, isDigit);
+    digits = digits.slice(0, group - end);
+    end = endOf(run, group, (unit) => !isDigit(unit));
   }
   return undefined;
+}
+
+/** The offset before the last of these characters in a row. */
+function endOf(text: string, to: number, isOne: (unit: number) => boolean): number {
+  let from = to;
+  while (from > 0 && isOne(text.charCodeAt(from - 1))) from--;
+  return from;
+}
+
+function isDigit(unit: number): boolean {
+  return unit >= 0x30 && unit <= 0x39;
 }
 
 const ADDRESS = new RegExp(String.raw`(?:(?<![\w.:])|${ESCAPE})[0-9a-f.:]{2,51}(?![\w:])`, 'gi');

@@ -72,7 +72,12 @@ const commands = {
   },
   end() {
     isOn = false;
-    return { longestMs, busyMs, othersMs: othersMs() - beforeMs, bytes: memory('VmHWM') - beforeBytes };
+    return {
+      longestMs,
+      busyMs,
+      othersMs: othersMs() - beforeMs,
+      bytes: memory('VmHWM') - beforeBytes,
+    };
   },
   calibrate: () => ({ ms: calibrate() }),
 };

@@ -239,13 +239,9 @@ export function isSchemaBound(name: string): boolean {
   return WHOLE_BOUND.test(name);
 }
 
-const STRING = String.raw`"[^"\\]*(?:\\.[^"\\]*)*"`;
 const NUMBER = String.raw`-?\d[\d.eE+-]`;
-/** A bound, a string, which a colon makes a name, or a number as long as one of a telephone. */
-const LITERAL = new RegExp(
-  String.raw`("${BOUND}"\s*:\s*${NUMBER}*)|${STRING}(\s*:)?|${NUMBER}{6,}`,
-  'g',
-);
+/** A bound, how another string begins, or a number as long as one of a telephone. */
+const LITERAL = new RegExp(String.raw`"${BOUND}"\s*:\s*${NUMBER}*|"|${NUMBER}{6,}`, 'g');
 
 /**
  * A JSON text in which `replace` made all strings, names and long numbers. What it changes becomes
@@ -255,13 +251,25 @@ export function replaceLiterals(
   json: string,
   replace: (text: string, isName: boolean) => string,
 ): string {
-  return json.replace(LITERAL, (literal, bound, colon = '') => {
-    if (bound !== undefined) return literal;
-    const isString = literal.startsWith('"');
-    const text = isString ? JSON.parse(literal.slice(0, literal.length - colon.length)) : literal;
-    const replaced = replace(text, colon !== '');
-    return replaced === text ? literal : JSON.stringify(replaced) + colon;
-  });
+  let made = '';
+  let from = 0;
+  for (let end = 0; ; ) {
+    LITERAL.lastIndex = end;
+    const found = LITERAL.exec(json);
+    if (found === null) return made + json.slice(from);
+    const { 0: begun, index } = found;
+    const isString = begun === '"';
+    end = isString ? stringEnd(json, index) : index + begun.length;
+    // A bound.
+    if (!isString && begun.startsWith('"')) continue;
+    const literal = json.slice(index, end);
+    const isName = isString && json.charCodeAt(skipSpace(json, end)) === COLON;
+    const text = isString ? JSON.parse(literal) : literal;
+    const replaced = replace(text, isName);
+    if (replaced === text) continue;
+    made += json.slice(from, index) + JSON.stringify(replaced);
+    from = end;
+  }
 }
 
 /** An object, a list, a string. */

@@ -60,6 +60,11 @@ test.each([
   expect(nearest(field, ['EMXIL', 'email', 'phone', 'xy', 'uvw'])).toBe(name);
 });
 
+test('a string of six million escapes is one string', () => {
+  const text = `["${'\\n'.repeat(6_000_000)}"]`;
+  expect(replaceLiterals(text, (one) => String(one.length))).toBe('["6000000"]');
+});
+
 test('strings, names and long numbers are replaced, but the bounds of a JSON Schema', () => {
   const bounds = '"maximum" : 2147483647,"exclusiveMinimum":-1234567.5';
   const replaced = replaceLiterals(
