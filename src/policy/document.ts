@@ -39,6 +39,14 @@ const MAX_LEVELS = 8;
  */
 const DISGUISES = /[^\P{Cc}\t\n\r]|[\p{Zl}\p{Zp}\p{Bidi_Control}]/gu;
 
+const SYNTAX_OPTIONS = {
+  schema: 'core',
+  resolveKnownTags: false,
+  // The search for equal names takes minutes for a document of the greatest size.
+  uniqueKeys: false,
+  prettyErrors: false,
+} as const;
+
 /** Loads with the first document: 40 ms. A service without a policy never reads one. */
 function yaml(): typeof import('yaml') {
   return createRequire(import.meta.url)('yaml');
@@ -63,10 +71,7 @@ export class PolicyDocument {
       return undefined;
     }
     const parsed = this.#parsed(text);
-    if (parsed === undefined) {
-      this.add(0, TOO_DEEP);
-      return undefined;
-    }
+    if (parsed === undefined) return undefined;
     this.#checkCharacters(text);
     this.#addSyntax(text, [...parsed.errors, ...parsed.warnings]);
     if (parsed.directives.yaml.version !== '1.2')
@@ -88,23 +93,17 @@ export class PolicyDocument {
     return { line: Math.max(1, line), column: Math.max(1, col) };
   }
 
-  /** @returns undefined: brackets or lines that go on in the next have more levels than a stack */
+  /** @returns undefined: brackets, or lines that go on in the next, have more levels than a stack */
   #parsed(text: string) {
     const { stackTraceLimit } = Error;
     // Every mistake is an Error, and its stack takes three quarters of the time.
     Error.stackTraceLimit = 0;
     try {
-      return this.#yaml.parseDocument(text, {
-        schema: 'core',
-        resolveKnownTags: false,
-        // The search for equal names takes minutes for a document of this size.
-        uniqueKeys: false,
-        prettyErrors: false,
-        lineCounter: this.#lines,
-      });
+      return this.#yaml.parseDocument(text, { ...SYNTAX_OPTIONS, lineCounter: this.#lines });
     } catch (error) {
-      if (error instanceof RangeError) return undefined;
-      throw error;
+      if (!(error instanceof RangeError)) throw error;
+      this.add(0, TOO_DEEP);
+      return undefined;
     } finally {
       Error.stackTraceLimit = stackTraceLimit;
     }
