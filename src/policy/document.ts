@@ -93,7 +93,7 @@ export class PolicyDocument {
     return { line: Math.max(1, line), column: Math.max(1, col) };
   }
 
-  /** @returns undefined: brackets, or lines that go on in the next, have more levels than a stack */
+  /** @returns undefined: brackets, or lines that go on, have more levels than a stack */
   #parsed(text: string) {
     const { stackTraceLimit } = Error;
     // Every mistake is an Error, and its stack takes three quarters of the time.
