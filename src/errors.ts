@@ -189,3 +189,8 @@ export function operatorError(error: unknown): OperatorError | undefined {
   if (error instanceof OperatorError) return error;
   return error instanceof Error && error.cause instanceof OperatorError ? error.cause : undefined;
 }
+
+/** Why something failed, as the beginning of a sentence: with the remedy, if there is one. */
+export function reasonInWords(error: InternalError): string {
+  return (operatorError(error) ?? error).message.replace(/\.$/, '');
+}

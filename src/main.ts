@@ -13,6 +13,7 @@ import {
   problemFields,
 } from './observe/log.ts';
 import { createMetrics } from './observe/metrics.ts';
+import { remind } from './observe/reminder.ts';
 import { Certificate } from './process/certificate.ts';
 import { createFirst } from './process/first-client.ts';
 import type { OpsListener } from './process/ops-listener.ts';
@@ -31,8 +32,6 @@ const OPEN_TIMEOUT_MS = 3_000;
  * processor time of a tokenize.
  */
 const ONE_COLLECTOR = '--no-parallel-scavenge';
-const REMINDER_POLL_MS = 10_000;
-const REMINDER_INTERVAL_MS = 86_400_000;
 
 /** Runs the service: opens everything, listens, and ends on SIGTERM or SIGINT. */
 export async function serve(config: Config): Promise<void> {
@@ -150,25 +149,6 @@ function keepFresh(
     for (const listener of listeners) listener?.renew(change.pem);
     log.info(expiry(), 'TLS certificate renewed');
   });
-}
-
-/**
- * Logs a warning when it changes, and again every day.
- * @param poll undefined: no warning
- */
-function remind(log: Log, poll: () => string | undefined, fields: () => object): void {
-  let last: string | undefined;
-  let lastAtMs = -Infinity;
-  const warn = () => {
-    const warning = poll();
-    const nowMs = performance.now();
-    if (warning === last && nowMs - lastAtMs < REMINDER_INTERVAL_MS) return;
-    last = warning;
-    lastAtMs = nowMs;
-    if (warning !== undefined) log.warn(fields(), warning);
-  };
-  warn();
-  setInterval(warn, REMINDER_POLL_MS).unref();
 }
 
 /**

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { BulkError } from '#bulk';
 import type { Config } from '../config/config.ts';
-import { OperatorError } from '../errors.ts';
+import { OperatorError, reasonInWords } from '../errors.ts';
 import { type ExportedPair, exportPairs } from '../records/export.ts';
 import type { ReadSettings } from '../records/verify.ts';
 import { count } from '../terminal.ts';
@@ -109,7 +109,7 @@ async function run(
   await parts.complete(end.next);
   report(options, parts, end.next === undefined, end.bad);
   if (end.error !== undefined)
-    throw new OperatorError(`The export ended early: ${end.error.message}.${AGAIN}`);
+    throw new OperatorError(`The export ended early: ${reasonInWords(end.error)}.${AGAIN}`);
   if (end.bad > 0)
     throw new OperatorError(
       `${count(end.bad, 'record')} did not open and ${end.bad === 1 ? 'is' : 'are'} missing in the export: see standin verify.`,

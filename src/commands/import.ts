@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { Decode, Row, TakeJob } from '#bulk';
 import type { Config } from '../config/config.ts';
-import { InternalError, OperatorError } from '../errors.ts';
+import { InternalError, OperatorError, reasonInWords } from '../errors.ts';
 import { Importer } from '../records/import.ts';
 import { EXPIRED, isRefusal, PAIR_USES, type Pair } from '../records/pairs.ts';
 import { count } from '../terminal.ts';
@@ -101,7 +101,7 @@ async function importPairs(
   const run = async () => {
     const end = await runRows('import', jobFor, progress, (cause, isResumable) =>
       cause instanceof InternalError && isResumable
-        ? `The import ended early: ${cause.reason}`
+        ? `The import ended early: ${reasonInWords(cause)}`
         : undefined,
     ).finally(() => follower.stop());
     return report(end, await confirmDurable(vault, tally), options);

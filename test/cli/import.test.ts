@@ -245,7 +245,7 @@ describe.each(usualKinds())('import, on %s', (kind) => {
       { ...real, outcome: 'started' },
       { ...real, outcome: 'success', ...counts },
       { ...real, outcome: 'started', input: torn },
-      { ...real, outcome: 'failed', input: torn },
+      { ...real, outcome: 'failed', input: torn, ...counts, rejected: 1 },
     ]);
     expect(log).not.toContain('jo@example.com');
     at.write('part.log', `${log}{"ha`);
@@ -370,6 +370,23 @@ describe('import without a node', () => {
     const stderr = await at.failure(`import ${pairsFile(at.place, [pair])}`);
     expect(stderr).toContain('was forgotten or has expired');
     expect(stderr).toContain('nobody can tell whether it was this one');
+  });
+
+  test('a run that the database ends says what to do, and goes on with --resume', async () => {
+    const pairs = Array.from({ length: 2_000 }, (_, i) => ({ token: `${i}_tok`, value: `v ${i}` }));
+    const rest = [
+      { token: '', value: 'none' },
+      { token: 'last_tok', value: 'last' },
+    ];
+    const file = pairsFile(at.place, [...pairs, ...rest]);
+    expect(await at.failure(`import ${file}`)).toContain('Line 2001: the field "token" is empty');
+    const closed = (text: string) => sql(at.place, `alter table standin.records ${text}`);
+    await closed('add constraint closed check (false) not valid');
+    expect(await at.failure(`import ${file} --resume`)).toContain(
+      `The import ended early: unexpected failure. The rows so far are kept: to go on, run standin import with the same options and --resume.\n`,
+    );
+    await closed('drop constraint closed');
+    expect(await at.failure(`import ${file} --resume`)).toContain('Line 2001: the field "token"');
   });
 
   test('tokens without the suffix are stored only when every node counts guesses at them', async () => {

@@ -119,7 +119,9 @@ describe('with ADMIN_TOKEN', () => {
       const from = (headers: Headers) => signIn(ADMIN_TOKEN, undefined, headers);
       expect((await from({ authorization: '' })).status).toBe(401);
       expect((await from({ 'sec-fetch-site': 'cross-site' })).status).toBe(403);
-      expect((await from({})).status).toBe(200);
+      const { status, headers } = await from({});
+      const cookie = /^standin_admin=[\w-]{43}; Max-Age=3600; /;
+      expect([status, `${headers['set-cookie']}`]).toEqual([200, expect.stringMatching(cookie)]);
       const isSignIn = ({ act, admin: name }: any) =>
         act === 'session.begin' && name === 'terraform';
       await until(() => audited().some(isSignIn), 'the audit line of the sign-in');

@@ -95,7 +95,8 @@ describe('a client', () => {
     const none = { 'if-none-match': '*' };
     const first = await send('PUT', '/clients/seen', { rate_limit: 1 }, none);
     expect(first.status).toBe(201);
-    await refused('precondition_failed', 'PUT', '/clients/seen', {}, none);
+    const excluded = await refused('precondition_failed', 'PUT', '/clients/seen', {}, none);
+    expect(excluded).toBe(`It has the ETag ${first.etag}, which If-None-Match excludes.`);
     const match = { 'if-match': first.etag };
     const second = await send('PATCH', '/clients/seen', { rate_limit: 2 }, match);
     expect([second.status, second.etag]).toEqual([200, expect.not.stringMatching(first.etag)]);
@@ -108,7 +109,14 @@ describe('a client', () => {
     expect(any.body.rate_limit).toBe(4);
     const several = { 'if-match': `"another", ${any.etag}` };
     expect((await send('PATCH', '/clients/seen', { rate_limit: 5 }, several)).status).toBe(200);
-    await refused('precondition_failed', 'PUT', '/clients/not-there', {}, { 'if-match': '*' });
+    const absent = [
+      'precondition_failed',
+      'PUT',
+      '/clients/not-there',
+      {},
+      { 'if-match': '*' },
+    ] as const;
+    expect(await refused(...absent)).toBe('It does not exist, which If-Match does not expect.');
   });
 
   test('is disabled by DELETE, also twice, and enabled by PUT', async () => {

@@ -50,7 +50,9 @@ describe('the events of a service', () => {
 
   test('are for 20 readers, and for another when one has left', async () => {
     const readers = await Promise.all(Array.from({ length: 20 }, () => open()));
-    expect(refusalIn(await at.ask('/console/events'))).toEqual([503, 'overloaded']);
+    const refused = await at.ask('/console/events');
+    expect(refusalIn(refused)).toEqual([503, 'overloaded']);
+    expect(refused.headers['retry-after']).toBe('1');
     readers[0]!.close();
     await until(async () => (await open()).status === 200, 'a place');
   });

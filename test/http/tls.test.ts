@@ -280,6 +280,15 @@ describe.skipIf(!hasOpenssl)('the files are looked at before anything is opened'
       return new Certificate({ certificateFile, keyFile, clientCaFile: undefined }).warning();
     });
     expect(warnings).toEqual([undefined, 'TLS certificate expires in 1 day']);
+    vi.useFakeTimers({ toFake: ['Date'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { cert: certificateFile, key: keyFile } = authority.issue(NAMES, 1);
+    const made = new Certificate({ certificateFile, keyFile, clientCaFile: undefined });
+    const ends = made.expiresAt.toISOString();
+    vi.setSystemTime(made.expiresAt);
+    expect(made.warning()).toBe(`TLS certificate expired ${ends}`);
+    vi.setSystemTime(0);
+    expect(made.warning()).toMatch(/^TLS certificate is not valid before \d{4}-.*Z$/);
   });
 
   test.each([

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { CallerError, InternalError } from '../../src/errors.ts';
+import { CallerError, InternalError, OperatorError, reasonInWords } from '../../src/errors.ts';
 import { policyOf } from '../../src/policy/policy-follower.ts';
 import { errorOf, failureOf, Outbox } from '../../src/tokens/threads/messages.ts';
 import { ThreadRules } from '../../src/tokens/threads/thread-rules.ts';
@@ -32,6 +32,12 @@ test('a failure comes over from a thread with all that an answer and a log need'
   const theirs = new CallerError('overloaded', '', 1);
   expect(passed(theirs)).toEqual(theirs);
   expect(passed(new TypeError('secret'))).toMatchObject({ reason: 'unexpected' });
+});
+
+test('a failure is told with its remedy where there is one, and without a full stop', () => {
+  const cause = new OperatorError('Do this. Then that.');
+  expect(reasonInWords(new InternalError('unexpected', { cause }))).toBe('Do this. Then that');
+  expect(reasonInWords(new InternalError('database_unavailable'))).toBe('database unavailable');
 });
 
 test('the parts of a long turn leave in order, many of them before it ends, and none is lost', async () => {

@@ -166,6 +166,10 @@ describe('a job', () => {
     expect(gunzipSync(partial())).toHaveLength(1_048_576);
     expect(await file.flush()).toBe(partial().length);
     await file.close();
+    const shorter = OutputFile.open(join(out, 'a.gz'), 0o600, partial().length + 1);
+    await expect(shorter).rejects.toThrow('a.gz.partial is shorter than the run left it');
+    const whole = await OutputFile.open(join(out, 'a.gz'), 0o600, partial().length);
+    await whole.close();
   });
 });
 
