@@ -169,7 +169,7 @@ const MOST_LINES: Readonly<Record<string, number>> = {
   'src/embedded': 380,
   'src/kek': 580,
   'src/limits': 810,
-  'src/observe': 520,
+  'src/observe': 534,
   'src/openapi': 910,
   'src/ops': 2170,
   'src/policy': 1432,
@@ -180,7 +180,7 @@ const MOST_LINES: Readonly<Record<string, number>> = {
   'src/store': 2060,
   'src/tokens': 1380,
   'src/vault': 710,
-  tests: 44500,
+  tests: 44700,
 };
 
 // Without a repository, nobody adds a line.

@@ -25,10 +25,6 @@ const ORDERS: readonly DateOrder[] = [
   { year: 2, month: 1, day: 0 },
   { year: 2, month: 0, day: 1 },
 ];
-/** Bits of a set of orders. */
-const ONLY_YEAR_FIRST = 0b001;
-const ONLY_YEAR_LAST = 0b110;
-const ANY = 0b111;
 
 const SEPARATORS = ['', '-', '/', '.'];
 const ZERO = 0x30;
@@ -50,7 +46,7 @@ const layouts = new Map<number, Layout>();
 export function notationOf(text: string) {
   const end = readParts(text);
   if (end === undefined) return undefined;
-  const orders = separator === 0 ? joinedOrders() : fittingOrders(ANY);
+  const orders = separator === 0 ? joinedOrders() : fittingOrders();
   if (orders === 0) return undefined;
   const layout = layoutOf(orders);
   const year = layout.yearPlace === undefined ? Number.NaN : numbers[layout.yearPlace]!;
@@ -90,31 +86,34 @@ function readParts(text: string): number | undefined {
   return isWhole(part) ? text.length : undefined;
 }
 
-/** Whether what was read has three parts, or eight digits in a row. */
+/** Whether what was read has three parts, or eight digits in a row. An empty part is 0: no date. */
 function isWhole(part: number): boolean {
-  return part === 0 ? widths[0] === JOINED_DIGITS : part === 2 && widths[1]! * widths[2]! > 0;
+  return part === 0 ? widths[0] === JOINED_DIGITS : part === 2;
 }
 
 /** Nearly no date of our days can be read in two ways. The first is that of ISO 8601. */
 function joinedOrders(): number {
   const date = numbers[0]!;
-  setParts(Math.floor(date / 10_000), Math.floor(date / 100) % 100, date % 100);
-  widths.splice(0, 3, 4, 2, 2);
-  const yearFirst = fittingOrders(ONLY_YEAR_FIRST);
+  set(numbers, Math.floor(date / 10_000), Math.floor(date / 100) % 100, date % 100);
+  set(widths, 4, 2, 2);
+  const yearFirst = fittingOrders();
   if (yearFirst !== 0) return yearFirst;
-  setParts(Math.floor(date / 1_000_000), Math.floor(date / 10_000) % 100, date % 10_000);
-  widths.splice(0, 3, 2, 2, 4);
-  return fittingOrders(ONLY_YEAR_LAST);
+  set(numbers, Math.floor(date / 1_000_000), Math.floor(date / 10_000) % 100, date % 10_000);
+  set(widths, 2, 2, 4);
+  return fittingOrders();
 }
 
-function setParts(...parts: readonly [number, number, number]): void {
-  numbers.splice(0, 3, ...parts);
+function set(parts: number[], first: number, second: number, third: number): void {
+  parts[0] = first;
+  parts[1] = second;
+  parts[2] = third;
 }
 
-function fittingOrders(among: number): number {
+/** A set of orders as bits. */
+function fittingOrders(): number {
   let fitting = 0;
   for (let i = 0; i < ORDERS.length; i++) {
-    if ((among & (1 << i)) !== 0 && fits(ORDERS[i]!)) fitting |= 1 << i;
+    if (fits(ORDERS[i]!)) fitting |= 1 << i;
   }
   return fitting;
 }

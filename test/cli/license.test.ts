@@ -2,6 +2,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { License } from '../../src/access/license.ts';
 import { placeFor } from '../support/command.ts';
 import { Licenser } from '../support/keys.ts';
 import { freePort } from '../support/postgres.ts';
@@ -216,6 +217,22 @@ describe('license verify', () => {
     const { state, stderr } = await refused();
     expect(state).toEqual({ status: 'invalid', problem: expect.stringContaining(problem) });
     expect(stderr).toMatch(/^standin: The license is invalid: .* Put a valid one in LICENSE_FILE/);
+  });
+
+  test('one that nobody could read is invalid; later, the one read before stays until another can be', async () => {
+    const { LICENSE_FILE: licenseFile, LICENSE_PUBLIC_KEY_FILE: publicKeyFile } = licenser.env;
+    const license = new License({ licenseFile, publicKeyFile });
+    const warnings: unknown[] = [];
+    for (const isReadable of [false, true, false, true]) {
+      rmSync(licenseFile, { recursive: true, force: true });
+      if (isReadable) await licenser.issue(90);
+      else mkdirSync(licenseFile);
+      await license.start();
+      warnings.push(license.warning());
+    }
+    const invalid = expect.stringMatching(/^license invalid: .*EISDIR; tokenize answers 500$/);
+    const unread = expect.stringMatching(/^license cannot be read/);
+    expect(warnings).toEqual([invalid, undefined, unread, undefined]);
   });
 
   test('without a license or a public key it says how to name them', async () => {

@@ -157,9 +157,15 @@ test.each<[Shape, Partial<KindSettings>, string, string]>([
   ],
   ['email', { ...domain, ...bare }, 'ann@example.com', FEW_CHARACTERS],
   ['date', {}, '1985-02-29', NO_DATE],
-  ['date', {}, '0985-02-28', NO_DATE],
+  ['date', {}, '0999-02-28', NO_DATE],
   ['date', {}, '12.04-1985', NO_DATE],
   ['date', {}, '1985-04-12T24:00', NO_DATE],
+  ['date', {}, '1985-04-0:', NO_DATE],
+  ['date', {}, '198-04-12', NO_DATE],
+  ['date', {}, '1985-04', NO_DATE],
+  ['date', {}, '1985-04-', NO_DATE],
+  ['date', {}, '1985-04-012', NO_DATE],
+  ['date', {}, '4121985', NO_DATE],
   ['date', { keep: 'year' }, '05-04-03', 'has a year to keep that could be its month or day'],
   ['date', bare, '4/12/1985', DIGITS],
   ['date', bare, '12.04.85', DIGITS],
@@ -167,4 +173,34 @@ test.each<[Shape, Partial<KindSettings>, string, string]>([
   ['text', bare, 'a'.repeat(257), 'is longer than 256 characters'],
 ])('%s %j refuses %j: it %s', (shape, settings, text, reason) => {
   expect(kindOf(kindSettings(shape, settings)).accept(text)).toEqual({ reason });
+});
+
+test('dates are those of the calendar, in all orders', () => {
+  const { accept } = kindOf(kindSettings('date', {}));
+  const two = (number: number) => String(number).padStart(2, '0');
+  const isReal = (year: number, month: number, day: number) => {
+    const date = new Date(Date.UTC(year, month - 1, day));
+    return date.getUTCMonth() === month - 1 && date.getUTCDate() === day;
+  };
+  for (const year of [1000, 1899, 1900, 2000, 2096, 2100, 9999])
+    for (let month = 0; month <= 13; month++)
+      for (let day = 0; day <= 32; day++) {
+        const is = isReal(year, month, day);
+        const isEither = is || isReal(year, day, month);
+        const [m, d, y] = [two(month), two(day), two(year % 100)];
+        const shortYears: [number, number, number][] = [
+          [2000 + +y, month, day],
+          ...[[month, +y] as const, [+y, month] as const].map(
+            ([one, other]) => [2000 + day, one, other] as [number, number, number],
+          ),
+        ];
+        for (const [text, isDate] of [
+          [`${year}/${month}/${day}`, is],
+          [`${year}${m}${d}`, is],
+          [`${m}/${d}/${year}`, isEither],
+          [`${d}.${m}.${year}`, isEither],
+          [`${y}-${m}-${d}`, shortYears.some((one) => isReal(...one))],
+        ] as const)
+          expect('value' in accept(text), text).toBe(isDate);
+      }
 });

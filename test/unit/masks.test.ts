@@ -108,6 +108,7 @@ test.each<[Shape, MaskSettings | undefined, string, string]>([
   ['email', undefined, 'no address', '****'],
   ['date', undefined, '1985-04-12', '1985'],
   ['date', undefined, '19850412', '1985'],
+  ['date', undefined, '31011985', '1985'],
   ['date', undefined, '4/12/85', '85'],
   ['date', undefined, '12.04.1985 10:20', '1985'],
   ['date', undefined, '05-04-03', '****'],
