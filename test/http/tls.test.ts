@@ -54,7 +54,8 @@ function askOn(socket: TLSSocket): Promise<string> {
 describe.skipIf(!hasOpenssl)('with a certificate', () => {
   let tls: Listening;
   const service = served(async () => {
-    const ops = { OPS_PORT: String(await freePort()) };
+    // The service has its own oldest version, whatever that of Node is.
+    const ops = { OPS_PORT: String(await freePort()), NODE_OPTIONS: '--tls-min-v1.0' };
     tls = await startTls(NAMES, () => ops);
     return tls.service;
   });

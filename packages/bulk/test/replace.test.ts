@@ -1,5 +1,5 @@
 import { getEventListeners } from 'node:events';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { inOrder, readBlocks } from '../src/blocks.ts';
 import { readBeginning } from '../src/header.ts';
 import { RefusedValue, replaceCells } from '../src/replace.ts';
@@ -106,6 +106,14 @@ describe('the blocks of a file', () => {
     const blocks: number[][] = [];
     for await (const { rows } of readBlocks(input, format, 1)) blocks.push(rows.map((r) => r.line));
     expect(blocks).toEqual([[1], [2, 3], [4, 5], [6]]);
+  });
+
+  test('are read again at twice their length only, when a row comes in many pieces', async () => {
+    const input = inputOf(Buffer.from(`1\n"${'x'.repeat(100_000)}"\n`), 100);
+    const { format } = await readBeginning(input, DEFAULTS, false);
+    const read = vi.spyOn(format, 'read');
+    for await (const { rows } of readBlocks(input, format, 2)) expect(rows).toHaveLength(1);
+    expect(read.mock.calls.length).toBeLessThan(20);
   });
 });
 

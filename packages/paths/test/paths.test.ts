@@ -1,6 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { nearest, parsePaths, pathText, replaceLiterals, stepsOf } from '../src/index.ts';
+import {
+  addPath,
+  nearest,
+  newTree,
+  parsePaths,
+  pathText,
+  replaceLiterals,
+  stepsOf,
+} from '../src/index.ts';
 
 const steps = fc.array(fc.oneof(fc.nat(), fc.string({ unit: 'binary' })), { minLength: 1 });
 
@@ -46,6 +54,11 @@ test.each([
   ['a[1],a[*]', 'names a[*] and a single item there'],
 ])('%j is refused', (fields, message) => {
   expect(() => parsePaths(fields)).toThrow(message);
+});
+
+test('one path is refused from where it ends', () => {
+  expect(() => addPath(newTree(), '?', 'fields')).toThrow('fields: no path at "?"');
+  expect(() => addPath(newTree(), 'a?,b', 'fields')).toThrow('fields: no path at ",b"');
 });
 
 test.each([
