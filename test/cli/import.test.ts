@@ -95,6 +95,10 @@ describe.each(kinds())('import into the %s database', (kind) => {
     expect(await importPairs(pairs)).toMatchObject({ detokenize_only: 1, rejected: 0 });
     await expectPairs([{ token: 'dora-1', value }]);
     expect(await call('detokenize', 'dora-2')).toBe(value);
+    const twice = ['dora-3', 'dora-3'].map((token) => ({ token, value, use: 'detokenize' }));
+    const found = { imported: 1, already_known: 1, rejected: 0 };
+    for (const options of [' --dry-run', ''])
+      expect(await importPairs(twice, options)).toMatchObject(found);
   });
 });
 

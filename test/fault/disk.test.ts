@@ -137,6 +137,10 @@ describe.skipIf(postgresBin === undefined)('the disk of PostgreSQL', () => {
       await until(isFull, 'a failed request', 60_000);
       expect(await health()).toEqual([503, 'error']);
       expect(await restored(sent)).toEqual({ token: 'Ann Lee' });
+      const refusals = () => readFileSync(cluster.logFile, 'utf8').split('No space left').length;
+      const before = refusals();
+      await until(() => refusals() > before + 1, 'two probes that the server refused');
+      expect(await health()).toEqual([503, 'error']);
       rmSync(join(disk, 'ballast'));
       await until(async () => (await healthOf(service)) === 200, '/health to say 200', 10_000);
       const said = 'the disk of the database has space again';
