@@ -43,11 +43,19 @@ test('the command serves until SIGTERM, and writes a line for each request, with
     expect(proxy.output()).not.toContain(secret);
 });
 
-test.each([
+test.each<readonly [args: readonly string[], message: RegExp]>([
   [[], /There is no API key of the provider: set PROVIDER_API_KEY/],
   [['--upstream', 'https://api.openai.com/v1'], /without \/v1/],
   [['--standin', 'localhost'], /It must be like http:\/\/localhost:8080, without/],
   [['--port', '65536'], /It must be a number from 1 to 65535/],
+  ...['999', '100000001'].map((n) => [['--max-body-bytes', n], /1000 to 100000000/] as const),
+  ...['0', '10001'].map((n) => [['--max-open', n], /1 to 10000/] as const),
+  ...['0', '3601'].map((n) => [['--timeout', n], /1 to 3600/] as const),
+  ...['1000 1 1 1', '100000000 10000 3600 65535'].map((bounds) => {
+    const [bytes, open, seconds, port] = bounds.split(' ') as [string, string, string, string];
+    const others = ['--max-open', open, '--timeout', seconds, '--port', port];
+    return [['--max-body-bytes', bytes, ...others], /There is no API key/] as const;
+  }),
 ])('mistakes have a remedy: %j', async (args, message) => {
   const { stderr, code } = await runCommand(['model-proxy', ...args], vault.service.place);
   expect(code).not.toBe(0);

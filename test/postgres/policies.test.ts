@@ -154,6 +154,9 @@ describe.each(kinds())('policies on the %s database', (kind) => {
       const [head] = await store.candidates(0, soon());
       expect(head!.is_durable).toBe(document === FIRST);
     }
+    // The same document, applied again.
+    await query("update standin.policies set applied_at = applied_at + interval '1 s'");
+    expect((await store.candidates(0, soon()))[0]!.is_durable).toBe(false);
   });
 
   test('of a database that was restored are those of the database', async () => {

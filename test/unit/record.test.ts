@@ -1,5 +1,7 @@
+import crypto from 'node:crypto';
+import { syncBuiltinESMExports } from 'node:module';
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { deriveKey, importKey, seal } from '../../src/crypto/primitives.ts';
 import { openRecord } from '../../src/crypto/record.ts';
 import { scopeOf } from '../../src/crypto/scope.ts';
@@ -41,6 +43,28 @@ test('any well-formed value opens to the same string', () => {
 test('the longest value opens to the same string', () => {
   const value = '😀'.repeat(16_384) as Value;
   expect(keyring.open(sealed(value))).toEqual({ value });
+});
+
+test('a record of the format of the last one is opened at the first try, and of another at the second', () => {
+  const decipher = vi.spyOn(crypto, 'createDecipheriv');
+  syncBuiltinESMExports();
+  onTestFinished(() => {
+    decipher.mockRestore();
+    syncBuiltinESMExports();
+  });
+  const scoped = keyring.seal(
+    VALUE,
+    TOKEN_FINGERPRINT,
+    keyring.deterministicDraws(VALUE).value_fingerprint,
+    scopeOf('person', ''),
+  );
+  keyring.open(sealed());
+  const tries = [sealed(), scoped, scoped, sealed()].map((record) => {
+    decipher.mockClear();
+    expect(keyring.open(record)).toMatchObject({ value: VALUE });
+    return decipher.mock.calls.length;
+  });
+  expect(tries).toEqual([1, 2, 1, 2]);
 });
 
 describe('does not open', () => {

@@ -193,7 +193,7 @@ export class CurrentState {
       const use = uses.get(client.client_id);
       const requestsPerS = isCounted(rank) ? sampler.rateOf(client.client_id) : null;
       // The vault learns of a use only after up to a minute.
-      const lastUsedAt = requestsPerS ? now : (use?.last_used_at ?? null);
+      const lastUsedAt = requestsPerS ? now : use?.last_used_at;
       return {
         ...this.#factsOf(client),
         isDisabled: client.disabled_at !== null,
