@@ -6,6 +6,7 @@ import {
   expectOnlyUnavailable,
   healthOf,
   isLinux,
+  isShed,
   lasting,
   loaded,
   newScene,
@@ -108,7 +109,6 @@ describe.skipIf(postgresBin === undefined || !isLinux)('the network to PostgreSQ
     }
     await writers.finish(500);
     // A busy machine may send a request away, in words.
-    const isShed = (failure: string) => failure.startsWith('503 {"error":"overloaded"');
     expect([...writers.failures].filter((failure) => !isShed(failure))).toEqual([]);
     expect(writers.cuts).toBe(0);
     const isIdle = async () => (await backends(cluster, "state = 'active'")).length === 0;

@@ -8,6 +8,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import {
   healthOf,
   isLinux,
+  isShed,
   lasting,
   loaded,
   nodesAt,
@@ -94,9 +95,11 @@ describe('a process that is half alive', () => {
     service.kill('SIGCONT');
     await recovery(service, 2_000);
     expect(await healthOf(service)).toBe(200);
-    // The time of a request that the stop caught may be over, and its answer says so.
+    // The time of a request that the stop caught may be over, or the turn that it came in lasted as
+    // long as the stop. Its answer says so.
     await writers.progress(3_000);
-    expect([...writers.failures].filter((failure) => failure !== UNAVAILABLE)).toEqual([]);
+    const others = [...writers.failures].filter((one) => one !== UNAVAILABLE && !isShed(one));
+    expect(others).toEqual([]);
     writers.failures.clear();
     await writers.finish(1_000);
     expect([[...writers.failures], writers.cuts]).toEqual([[], 0]);

@@ -33,6 +33,8 @@ export const SLACK_MS = 3_000;
 export const DATABASE_CONNECTIONS = 12;
 
 export const UNAVAILABLE = '500 {"error":"internal_error","message":"database unavailable"}';
+/** The answer of a node that others wait for already. */
+export const isShed = (failure: string) => failure.startsWith('503 {"error":"overloaded"');
 
 /** A place on a new database of the server; without a server, on an embedded database. */
 export function newVault(cluster?: PostgresCluster): Promise<Place> {
