@@ -180,7 +180,7 @@ describe('an audit log', () => {
   test('lines that were written leave their bytes and their places to others, refusals too', async () => {
     const log = logAt(inFolder('audit.log'));
     for (let round = 0; round < 4; round++) {
-      for (let i = 0; i < 2_000; i++) log.record(entryOf('forbidden'));
+      for (let i = 0; i < 2_000; i++) void log.record(entryOf('forbidden'));
       expect(waiting).toBeGreaterThan(0);
       expect(await recorded(log)).toBe('written');
     }

@@ -390,10 +390,10 @@ describe('an audit log', () => {
   test('counts refusals beyond 5,000 that wait as lost, and writes all others before it closes', async () => {
     const come = (clientId?: string) =>
       log.record({ event: 'tokenize', outcome: 'forbidden', client_id: clientId } as AuditEntry);
-    for (let i = 0; i < 5_002; i++) come('c');
+    for (let i = 0; i < 5_002; i++) void come('c');
     expect(told).toEqual([1, 1]);
     await record();
-    for (const client of ['c', undefined]) come(client);
+    for (const client of ['c', undefined]) void come(client);
     await log.close();
     expect([told, linesNow().length]).toEqual([[1, 1, 5_003], 5_003]);
   });

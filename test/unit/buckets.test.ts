@@ -260,12 +260,12 @@ describe('the limits of a client', () => {
     const told: [string, number][] = [];
     const limits = limitsOf(NONE, (_, limit, refused) => told.push([limit, refused]));
     const client = { ...CLIENT, rate_limit: 1, lookup_limit: 1 };
-    for (const operation of ['tokenize', 'lookup'] as const) limits.admit(client, operation);
+    for (const operation of ['tokenize', 'lookup'] as const) void limits.admit(client, operation);
     for (let minute = 0; minute < 3; minute++) {
-      for (let i = 0; i < 4; i++) limits.admit(client, 'tokenize');
+      for (let i = 0; i < 4; i++) void limits.admit(client, 'tokenize');
       vi.advanceTimersByTime(60_000);
     }
-    limits.admit(client, 'lookup');
+    void limits.admit(client, 'lookup');
     const requests = [1, 4, 4].map((refused) => ['requests', refused]);
     expect(told).toEqual([...requests, ['lookup', 1]]);
   });
@@ -275,7 +275,7 @@ describe('the limits of a client', () => {
     const client = { ...CLIENT, unknown_token_limit: 1 };
     for (const hasGaps of [false, true]) {
       if (limits.reserve(client) === undefined)
-        limits.charge(client, { known: 600, unknown: 2_400 }, hasGaps);
+        void limits.charge(client, { known: 600, unknown: 2_400 }, hasGaps);
       expect(limits.reserve(client)).toMatchObject({ isRefused: true });
     }
   });

@@ -128,7 +128,7 @@ test('a budget is not asked whether it is spent while it has guesses, nor by tho
   expect([lookUps.isSpent(SIX), asked.mock.calls]).toEqual([undefined, []]);
   const { all } = ask(lookUps, 9);
   expect(asked).toHaveBeenCalledTimes(7);
-  for (let i = 0; i < 6; i++) lookUps.charge(SIX, request(0, 1));
+  for (let i = 0; i < 6; i++) void lookUps.charge(SIX, request(0, 1));
   await Promise.all(all);
   nowMs = 10_000;
   for (const _ of 'twice') expect(lookUps.isSpent(SIX)).toBeUndefined();
