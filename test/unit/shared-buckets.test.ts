@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import {
   type Bucket,
   type Grant,
@@ -6,7 +6,7 @@ import {
   NO_OUTCOME,
   type Outcome,
 } from '../../src/limits/buckets.ts';
-import { SharedBuckets } from '../../src/limits/shared-buckets.ts';
+import { inTime, SharedBuckets } from '../../src/limits/shared-buckets.ts';
 import {
   budgetBucket,
   refusalOf,
@@ -100,6 +100,11 @@ describe('batching', () => {
     expect((await Promise.all(later)).flat()).toEqual([undefined, undefined, undefined, 2, 2, 2]);
     (await call(2)).answer(1);
     expect(await after).toEqual([undefined]);
+    const apart = [takes(buckets, 1)];
+    await undefined;
+    apart.push(takes(buckets, 1));
+    (await call(3)).answer(1);
+    expect((await Promise.all(apart)).flat()).toEqual([undefined, 1]);
   });
 
   test('clients do not wait for each other', async () => {
@@ -232,4 +237,57 @@ test('a process that was held up itself takes the grant that came meanwhile', as
   expect(await takes(buckets, 2, 1)).toEqual([undefined, undefined]);
   expect(states).toEqual([]);
   port1.close();
+});
+
+describe('time', () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  test('a call fails at its fourth tick of 25 ms, and leaves no clock behind', async () => {
+    const told: unknown[] = [];
+    inTime(new Promise(() => {})).catch((error) => told.push(error.message));
+    for (const [passedMs, failures] of [
+      [99, []],
+      [1, ['no answer in time']],
+    ] as const) {
+      vi.advanceTimersByTime(passedMs);
+      await turns();
+      expect(told).toEqual(failures);
+    }
+    expect(await inTime(Promise.resolve('an answer'))).toBe('an answer');
+    await turns();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test('probes come each second, one at a time, and tell the failure, until the buckets are closed', async () => {
+    const probed: unknown[] = [];
+    const told: unknown[] = [];
+    const remote = {
+      charge: (...asked: unknown[]) => {
+        probed.push(asked);
+        return new Promise<Grant>(() => {});
+      },
+      failure: 'ECONNREFUSED',
+      close: () => told.push('closed'),
+    };
+    const start = () => new SharedBuckets(remote, (...state) => told.push(...state));
+    const buckets = start();
+    // A process that was held up: the end of the first probe is not known yet.
+    vi.advanceTimersByTime(1_000);
+    expect(probed).toEqual([[{ name: 'probe', rate: 1, burstS: 1, isBudget: false }, 0]]);
+    await turns();
+    expect(told).toEqual([false, 'ECONNREFUSED']);
+    vi.advanceTimersByTime(999);
+    expect(probed).toHaveLength(1);
+    vi.advanceTimersByTime(1);
+    expect(probed).toHaveLength(2);
+    for (const one of [buckets, start()]) one.close();
+    vi.advanceTimersByTime(100);
+    await turns();
+    expect([told.slice(2), vi.getTimerCount()]).toEqual([['closed', 'closed'], 0]);
+  });
 });
