@@ -135,12 +135,14 @@ test('the sampler reads again after a reading that failed, and keeps the rates o
   // The failed reading is part of the next one. A counter that fell began again.
   expect([rates(), told, sampler.rateOf('a')]).toEqual([[5, 5, 2, 0], 4, 3]);
   expect([sampler.ratesOf('b'), sampler.rateOf('b')]).toEqual([[], 0]);
+  await vi.advanceTimersByTimeAsync(2 * SAMPLE_INTERVAL_MS);
+  expect([rates(), sampler.rateOf('a')]).toEqual([[5, 5, 2, 0, 0, 0], 1.4]);
   await vi.advanceTimersByTimeAsync(HISTORY_MS + SAMPLE_INTERVAL_MS);
   const most = HISTORY_MS / SAMPLE_INTERVAL_MS;
   expect([rates().length, sampler.samples.length, sampler.rateOf('a')]).toEqual([most, most, 0]);
   sampler.stop();
   await vi.advanceTimersByTimeAsync(10 * SAMPLE_INTERVAL_MS);
-  expect(told).toBe(most + 5);
+  expect(told).toBe(most + 7);
 });
 
 test('what was found in texts is counted by day in UTC, for seven days', () => {
