@@ -322,6 +322,9 @@ describe.each(usualKinds())('times of imported pairs, on %s', (kind) => {
       expect(await importPairs(ending(2), options)).toMatchObject(kept);
     expect(await importPairs(pairs)).toMatchObject({ imported: 3 });
     expect(await hoursLeft()).toEqual([null, null, null, null]);
+    const otherwise = pairsFile(at.place, [{ ...pairs[0], kind: 'random' }]);
+    expect((await at.run(`import ${otherwise} --rejects kinds.csv`)).code).toBe(3);
+    expect(at.read('kinds.csv')).toContain('stands for this value with another kind');
     for (const { token, value } of pairs) expect(await call('detokenize', token)).toBe(value);
   });
 

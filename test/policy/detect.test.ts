@@ -126,7 +126,8 @@ const presidio = {
 };
 const SCORES = { Maria: 0.85, Bo: 0.5, Cy: 0.4 };
 const analyzer = new StandIn(async (request, response) => {
-  if (request.url !== '/base/analyze' || request.method !== 'POST') return response.destroy();
+  const asIs = [request.method, request.url, request.headers['content-type']].join(' ');
+  if (asIs !== 'POST /base/analyze application/json') return response.destroy();
   const asked: any = await json(request);
   presidio.requests.push(asked);
   if (presidio.respond) return presidio.respond(response);
@@ -200,6 +201,9 @@ const NONSENSE: readonly [what: string, status: number, body: string][] = [
   ['an offset behind the text', 200, '[{"start":0,"end":99,"score":1,"entity_type":"PERSON"}]'],
   ['half a code point', 200, '[{"start":0.5,"end":1,"score":1,"entity_type":"PERSON"}]'],
   ['an entity that nobody asked for', 200, '[{"start":0,"end":1,"score":1,"entity_type":"X"}]'],
+  ['an empty stretch', 200, '[{"start":1,"end":1,"score":1,"entity_type":"PERSON"}]'],
+  ['null in the list', 200, '[null]'],
+  ['more than 16 MiB', 200, '[]'.padEnd(2 ** 24 + 1)],
   ['a score in words', 200, '[{"start":0,"end":1,"score":"1","entity_type":"PERSON"}]'],
 ];
 
