@@ -60,9 +60,9 @@ function isReal({ year, month, day }: DateOrder, date: readonly number[]): boole
   const y = date[year]!;
   const m = date[month]!;
   const d = date[day]!;
-  if (m < 1 || m > 12 || d < 1) return false;
   const isLeap = y % 4 === 0 && (y % 100 !== 0 || y % 400 === 0);
-  return d <= DAYS[m - 1]! + (m === 2 && isLeap ? 1 : 0);
+  const days = DAYS[m - 1] ?? 0;
+  return d >= 1 && d <= (m === 2 && isLeap ? 29 : days);
 }
 
 /** Reads three numbers with one separator, or eight digits. Returns where they end. */
@@ -77,7 +77,7 @@ function readParts(text: string): number | undefined {
       if (++widths[part]! > JOINED_DIGITS) return undefined;
       continue;
     }
-    const found = part === 2 ? 0 : SEPARATORS.indexOf(text.charAt(i), 1);
+    const found = part === 2 ? 0 : SEPARATORS.indexOf(text.charAt(i));
     if (found < 1) return isWhole(part) ? i : undefined;
     if (part === 1 && found !== separator) return undefined;
     separator = found;
@@ -215,10 +215,10 @@ function drawnPart({ widths, orders }: Layout, place: number, isPadded: boolean)
   for (const { year, month } of orders) {
     if (place === year) {
       width = widths[place]!;
-      low = Math.max(low, width === 4 ? 1000 : 0);
-      high = Math.min(high, width === 4 ? 9999 : 99);
+      if (width === 4) low = 1000;
+      else high = Math.min(high, 99);
     } else {
-      low = Math.max(low, 1);
+      low = 1;
       high = Math.min(high, place === month ? 12 : 31);
     }
   }

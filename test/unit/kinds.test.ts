@@ -3,12 +3,14 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { looksLikeCard } from '../../src/shape/card.ts';
+import { notationOf } from '../../src/shape/date.ts';
 import { kindOf } from '../../src/shape/kind.ts';
 import type { KindSettings, Shape } from '../../src/shape/kind-settings.ts';
+import type { DrawBits } from '../../src/shape/token.ts';
 import { mostValueBytes } from '../../src/tokens/value-bytes.ts';
 import type { Value } from '../../src/types.ts';
 import { has } from '../support/deploy.ts';
-import { bytesThatDraw, seededDraws } from '../support/keys.ts';
+import { bytesThatDraw, seededBytes, seededDraws } from '../support/keys.ts';
 import { kindDraws, kindSettings, kinds, kindsAndTexts, VECTOR_KEYRING } from '../support/kinds.ts';
 import { Random } from '../support/random.ts';
 import { naughtyStrings, SHORT_PHONES, samples } from '../support/samples.ts';
@@ -88,6 +90,56 @@ test.each<[string, Shape, Partial<KindSettings>, string?]>([
     expect(tokens.size).toBe(rows.length - reasons.length);
   },
 );
+
+test('how a date is written is read from its text, whatever was read before', () => {
+  const parts = ['1', '04', '004', '12', '13', '31', '40', '1985'];
+  const orders = [
+    { year: 0, month: 1, day: 2 },
+    { year: 2, month: 1, day: 0 },
+    { year: 2, month: 0, day: 1 },
+  ];
+  const all = parts.flatMap((a) => parts.flatMap((b) => parts.map((c) => [a, b, c])));
+  const isReal = (year: string, month: string, day: string) => {
+    const date = new Date(Date.UTC(+year.padStart(4, '20'), +month - 1, +day));
+    const isWritten = year.length % 2 === 0 && month.length < 3 && day.length < 3;
+    return isWritten && date.getUTCMonth() === +month - 1 && date.getUTCDate() === +day;
+  };
+  for (const separator of ['-', '/', '.'])
+    for (const three of all) {
+      const text = three.join(separator);
+      const real = orders.filter(({ year, month, day }) =>
+        isReal(three[year]!, three[month]!, three[day]!),
+      );
+      const layout = notationOf(text)?.layout;
+      const widths = three.map(({ length }) => length);
+      const years = new Set(real.map(({ year }) => year));
+      const yearPlace = years.size === 1 ? real[0]!.year : undefined;
+      const read = { separator, widths, orders: real, yearPlace };
+      expect(layout, text).toEqual(real.length === 0 ? undefined : read);
+      expect(notationOf(text)?.layout).toBe(layout);
+    }
+});
+
+test('dates are drawn from all years, real and read as their value is, from as many blocks as needed', () => {
+  const kind = kindOf(kindSettings('date', {}));
+  const drawn = (value: string, draws: DrawBits) =>
+    kind.drawToken(value as Value, 'tok', draws, 0)!.token;
+  const years = new Set<string>();
+  for (let i = 0; i < 3_000; i++) {
+    const draws = seededDraws(`${seed} ${i}`);
+    const joined = notationOf(drawn('31121985', draws).slice(0, 8));
+    expect(joined?.layout.yearPlace).toBe(2);
+    const short = drawn('31.12.85', draws).slice(0, 8);
+    expect(notationOf(short)).toBeDefined();
+    years.add(short.slice(6));
+  }
+  expect(years.size).toBe(100);
+  const bytes = seededBytes(`${seed}`, 100);
+  const [one, many] = [() => bytes, (_: number, block: number) => bytes.charAt(block)].map(
+    (draws) => drawn('1985-04-12T10:20:30.123456789Z', draws),
+  );
+  expect(one).toBe(many);
+});
 
 test('after 64 draws there is no token', () => {
   const kind = kindOf(kindSettings('word'));

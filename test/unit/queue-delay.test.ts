@@ -102,3 +102,19 @@ test('a server that becomes slower or faster is noticed', () => {
   simulation.run(1_000, 9);
   expect(simulation.refused).toBe(0);
 });
+
+test('more than 500 ms of calls are too many, and 255 never are, by a rate that follows', () => {
+  const delay = new QueueDelay(0);
+  const end = (calls: number, nowMs: number) => {
+    for (let i = 0; i < calls; i++) delay.end(nowMs);
+    return delay.isTooLong(nowMs);
+  };
+  for (let i = 0; i < 600; i++) delay.begin(0);
+  delay.begin(100);
+  // Of a full window, 100 calls in 100 ms; then half of 1, and half of 60 in 100 ms.
+  expect([end(99, 199), end(1, 200), end(1, 250)]).toEqual([false, true, false]);
+  expect([end(58, 299), end(1, 300), end(40, 399)]).toEqual([false, true, true]);
+  expect([end(1, 399), end(143, 399)]).toEqual([false, false]);
+  // At 256 calls a window still counts, and halves the rate when nothing is answered.
+  expect([end(1, 450), end(0, 500), end(0, 600), end(1, 601)]).toEqual([false, false, true, false]);
+});

@@ -24,7 +24,10 @@ test('an empty slot is no fingerprint, not even one of zeros or of ones', () => 
     recent.add(one);
     expect(recent.has(one)).toBe(true);
     for (const at of [0, 1, 4, 5, 6, 7])
-      expect(recent.has(fingerprint(Buffer.alloc(16, byte).fill(7, at, at + 1)))).toBe(false);
+      for (const bit of [byte === 0 ? 2 : 1, 0x80]) {
+        const other = Buffer.alloc(16, byte).fill(byte ^ bit, at, at + 1);
+        expect(recent.has(fingerprint(other))).toBe(false);
+      }
   }
 });
 
@@ -74,9 +77,18 @@ test('what opened is kept when the buffer of the record is used again', () => {
   expect(opened.has({ ...one, sealed: before })).toBe(true);
 });
 
-test('long records are not kept', () => {
+test('of records that share a place, the four newest are kept; long ones are not', () => {
   const opened = new RecentlyOpened();
-  const long = record(10_000);
+  const [first, last] = [0, 0xff].map((byte) =>
+    Array.from({ length: 5 }, () => ({
+      ...record(128),
+      token_fingerprint: fingerprint(Buffer.alloc(16, byte)),
+    })),
+  );
+  for (const one of [...first!, ...last!]) opened.add(one);
+  for (const all of [first!, last!])
+    expect(all.map((one) => opened.has(one))).toEqual([false, true, true, true, true]);
+  const long = record(129);
   opened.add(long);
   expect(opened.has(long)).toBe(false);
 });
