@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
-import { MemoryCalls } from '../../src/public/guardrail/calls.ts';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { Guardrail, MemoryCalls } from '../../src/public/guardrail/calls.ts';
+import { replaceStrings } from '../../src/public/guardrail/strings.ts';
 import { governed } from '../support/policy.ts';
 import { RedisServer, redisServer } from '../support/redis.ts';
 import { logged } from '../support/served.ts';
@@ -203,7 +204,17 @@ test('definitions of tools go as tokens, but their names', async () => {
   // What nothing is found in is not sent back; a null says nothing, an empty list has no image.
   const tools65 = [{ ok: [null, 'a'] }, nested(64)];
   const plain = { litellm_call_id: null, images: [], tools: tools65 };
-  expect((await asked(undefined as never, plain)).body).toEqual({ action: 'NONE', texts: [] });
+  const none = { action: 'NONE', texts: [] };
+  expect((await asked(undefined as never, plain)).body).toEqual(none);
+  expect((await answered([])).body).toEqual(none);
+});
+
+test('calls of tools are refused only for values in them that no message carries', async () => {
+  const calls = (args: string) => ({ tool_calls: [{ function: { name: 'f', arguments: args } }] });
+  expect((await asked([], calls('{"a":"b"}'))).body).toEqual({ action: 'NONE', texts: [] });
+  const args = `{"a":"${MAIL}"}`;
+  const { body } = await asked([], { ...messages(args), ...calls(args) });
+  expect(body.structured_messages[1].tool_calls[0].function.arguments).toMatch(TOKEN);
 });
 
 test.each([
@@ -217,9 +228,12 @@ test.each([
     'arguments that cannot be carried back',
     { tool_calls: [{ function: { name: 'f', arguments: `{"a":"${MAIL}"}` } }] },
   ],
-])('%s is refused', async (_, more) => {
+])('%s is refused', async (what, more) => {
   const { status, body } = await asked(['Hi'], more);
-  expect([status, body]).toEqual([200, { action: 'BLOCKED', blocked_reason: expect.any(String) }]);
+  const blockedReason = expect.stringMatching(
+    what.startsWith('arguments') ? /^LiteLLM/ : /^images/,
+  );
+  expect([status, body]).toEqual([200, { action: 'BLOCKED', blocked_reason: blockedReason }]);
 });
 
 const request = (texts: unknown, more = {}) => ({ input_type: 'request', texts, ...more });
@@ -229,6 +243,7 @@ test.each<[string, unknown, number?]>([
   ['another type', { input_type: 'other' }],
   ['texts of another type', request([1])],
   ['an unpaired surrogate', '{"input_type":"request","texts":["\\ud800"]}'],
+  ['an unpaired surrogate in a tool', request([], { tools: ['\ud800'] })],
   ['a call id of another type', request([], { litellm_call_id: 5 })],
   ['a call id that is too long', request([], { litellm_call_id: 'x'.repeat(257) })],
   ['too many strings in the JSON of one', request([`[${Array(20_000).fill('[]')}]`])],
@@ -327,6 +342,31 @@ test('the memory of a node keeps as many calls as it may, for an hour', () => {
   kept.put('10', 'x');
   nowMs = 0;
   expect(kept.get('8')).toBe(undefined);
+  kept.close();
+  expect(kept.get('10')).toBe(undefined);
+});
+
+test('unknown calls of a second are one number, and the next second begins at 0', () => {
+  vi.useFakeTimers({ toFake: ['setTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const counts: number[] = [];
+  const guardrail = new Guardrail(new MemoryCalls(), false, (count) => counts.push(count));
+  for (const times of [3, 1]) {
+    for (let i = 0; i < times; i++) guardrail.countUnknown();
+    vi.advanceTimersByTime(999);
+    expect(counts).not.toContain(times);
+    vi.advanceTimersByTime(1);
+  }
+  vi.advanceTimersByTime(5_000);
+  expect(counts).toEqual([3, 1]);
+});
+
+test('whole numbers of seven digits or more are text, others are numbers', () => {
+  const numbers = [999_999, -999_999, 1_000_000.5, 1_000_000, -1_000_000, 7_654_321];
+  const replace = (text: string) => (text === '7654321' ? text : '*');
+  expect(replaceStrings(numbers, { path: '', replace })).toEqual([
+    ...[999_999, -999_999, 1_000_000.5, '*', '*', 7_654_321],
+  ]);
 });
 
 test.skipIf(redisServer === undefined)(
@@ -349,7 +389,9 @@ test.skipIf(redisServer === undefined)(
   },
 );
 
-test('a policy that needs Presidio, without PRESIDIO_URL: no texts, and the reason', async () => {
+test('a policy that cannot find values now: no texts, and the reason', async () => {
+  await at.apply(POLICY.replace(/detect: .*/, ''));
+  expect((await asked(['Maria'])).body.message).toContain('the policy has no detect');
   await at.apply(POLICY.replace('detect: {', 'detect: { PERSON: mail,'));
   const { status, body } = await asked(['Maria']);
   expect(status).toBe(500);
@@ -366,4 +408,6 @@ test('a body has 20,000 strings at most; the answer names the field and a remedy
   const { status, body } = await asked(many);
   expect(status).toBe(400);
   expect(body.message).toMatch(/^texts: must have at most 20000 strings.*; send fewer/);
+  expect(await answered(many)).toEqual({ status, body });
+  expect((await asked([`[${Array(19_999).fill('[]')}]`])).status).toBe(200);
 });
