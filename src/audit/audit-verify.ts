@@ -270,7 +270,7 @@ function startOf({ chain, sequence, opening }: LinkedLine): string | undefined {
   if (opening === undefined) return undefined;
   if (sequence === 1) return '';
   const after = linkOf(opening.after);
-  return after?.chain === chain && after.sequence === sequence - 1 ? after.mac : undefined;
+  return after?.chain === chain ? after.mac : undefined;
 }
 
 function missingText(chain: string, first: number, last: number): string {

@@ -34,6 +34,7 @@ describe('an audit file', () => {
   afterEach(() => file.close());
 
   const linesOf = (count: number) => Array.from({ length: count }, (_, i) => `{"line":${i}}\n`);
+  const lineOf = (bytes: number) => `{"long":"${'x'.repeat(bytes - 12)}"}\n`;
   const append = (lines: readonly string[], timeoutMs = MINUTE_MS) =>
     file.append(lines, performance.now() + timeoutMs);
   /** Text without links. */
@@ -42,7 +43,8 @@ describe('an audit file', () => {
 
   test.each([
     ['more lines than go in one write', linesOf(20_000)],
-    ['lines longer than a write', Array<string>(2).fill(`{"long":"${'x'.repeat(200_000)}"}\n`)],
+    ['lines that fit only without their links', ['{}\n', ...[65_450, 65_400].map(lineOf)]],
+    ['lines longer than a write', Array<string>(2).fill(lineOf(200_000))],
   ])('%s are all there, in order', async (_, lines) => {
     expect(await append(lines)).toEqual({ lines: lines.length, failure: undefined });
     expect(written()).toBe(lines.join(''));
@@ -58,7 +60,7 @@ describe('an audit file', () => {
   const canLimit = spawnSync('prlimit', ['--version']).status === 0;
 
   test.skipIf(!canLimit)(
-    'a write behind half a line that is cut short counts whole lines of its own alone, of which there may be none',
+    'a write that is cut short, also one behind half a line, counts whole lines of its own alone, of which there may be none',
     async () => {
       const program = `
         import { AuditFile } from ${JSON.stringify(AUDIT_FILE)};
@@ -68,19 +70,22 @@ describe('an audit file', () => {
         const appended = await file.append(lines, performance.now() + ${MINUTE_MS});
         console.log(JSON.stringify({ ...appended, head: file.head.sequence }));
       `;
-      const half = '{"ha';
-      const place = JSON.stringify({ line: 0, file: path, size: half.length, after: '' });
       const link = JSON.stringify({ chain: '0'.repeat(16), seq: 1, mac: 'A'.repeat(22) });
-      // A line feed, the first line with a comma instead of two braces, and half of the second.
-      const room = half.length + 1 + `${place}${link}`.length + 5;
-      const none = [half.length + 6, 0, 'ENOSPC', '{"lin'] as const;
-      for (const [fits, whole, failure, left] of [none, [room, 1, 'EFBIG', '{"line":0}\n{"lin']]) {
-        writeFileSync(path, half);
+      for (const [half, whole, failure, left] of [
+        ['{"ha\n', 0, 'ENOSPC', '{"lin'],
+        ['{"ha\n', 1, 'EFBIG', '{"line":0}\n{"lin'],
+        ['', 1, 'EFBIG', '{"line":0}\n{"lin'],
+      ] as const) {
+        const cut = half.trimEnd();
+        const place = JSON.stringify({ line: 0, file: path, size: cut.length, after: '' });
+        // A line feed, the first line with a comma instead of two braces, and half of the second.
+        const fits = half.length + 5 + whole * `${place}${link}`.length;
+        writeFileSync(path, cut);
         const command = [`--fsize=${fits}`, process.execPath, '--input-type=module', '-e', program];
         const { stdout } = spawnSync('prlimit', command, { encoding: 'utf8' });
         // The chain goes on from the last line that is there.
         expect(JSON.parse(stdout)).toEqual({ lines: whole, failure, head: whole });
-        expect(written()).toBe(`{"ha\n${left}`);
+        expect(written()).toBe(half + left);
       }
     },
   );

@@ -159,7 +159,14 @@ describe('tampering with one line', () => {
     expect(findings[1]!.detail).toContain('line 11 is missing');
     const { mac } = JSON.parse(lines[6]!);
     expect(await found(line(7, mac, 'A'.repeat(22)))).toEqual(['7 changed']);
-    expect(await found(lines.toSpliced(6, 3))).toEqual(['7 missing']);
+    for (const [removed, text] of [
+      [1, 'line 7 is'],
+      [3, 'lines 7 to 9 are'],
+    ] as const) {
+      const { findings, problems } = await verify([textOf(lines.toSpliced(6, removed))]);
+      const detail = `${text} missing in chain ${chainOf(lines[0]!)} before it, or this line was changed`;
+      expect([findings[0]!.detail, problems]).toEqual([detail, ['7 missing']]);
+    }
     const both = await found(line(7, '"seq":7', '"seq":5').toSpliced(4, 2));
     expect(both).toEqual(['5 changed', '6 missing']);
     expect(await found(lines.toSpliced(0, 1))).toEqual(['1 missing']);
@@ -168,6 +175,8 @@ describe('tampering with one line', () => {
     expect(repeated).toEqual(['13 moved', '14 moved', '15 moved']);
     expect(await found(lines.toSpliced(12, 0, '{"event":"tokenize"}'))).toEqual(['13 unlinked']);
     expect(await found(['{"event":"tokenize"}', ...lines])).toEqual(['2 unlinked']);
+    const late = ['{"event":"tokenize"}', ...lines.slice(1)];
+    expect(await found(late)).toEqual(['2 unlinked', '2 missing']);
     expect(await found(lines.with(19, lines[19]!.slice(0, -9)))).toEqual(['20 changed']);
   });
 });
@@ -181,6 +190,7 @@ test('a line that was cut short is one that no reader takes for a line, and noth
       expect(isPart(Buffer.from(JSON.stringify(value) + more))).toBe(false);
     }),
   );
+  expect(isPart(Buffer.from('{\\}'))).toBe(false);
 });
 
 describe('a chain', () => {
@@ -242,6 +252,7 @@ describe('a chain', () => {
     appendFileSync(nameOf('log'), '{"cut sho');
     const { lines } = await chain(5);
     expect(await verify([textOf(lines)])).toMatchObject({ findings: [], incomplete: 1, lines: 10 });
+    expect(textOf(lines)).not.toContain('"other":');
     expect((await verify([textOf(lines.toSpliced(4, 1))])).problems).toEqual(['6 named']);
     expect((await verify([textOf(lines.slice(5))])).problems).toEqual(['2 named']);
   });
@@ -285,9 +296,16 @@ describe('a chain', () => {
     passedMs = 60_000;
     await both();
     expect(named()).toBe(4);
+    // The second one has seen a line of the first, names it when it is due, and not again.
     await both();
+    for (passedMs of [60_001, 120_000, 180_000, 240_000]) await write(nodes[1]!, linesOf(1));
+    expect(named()).toBe(5);
+    // It reads the whole file again, and does not name itself.
+    await nodes[1]!.close();
+    await write(nodes[1]!, linesOf(1));
+    expect(JSON.parse(linesNow().at(-1)!).other).toMatch(`${nodes[0]!.head.chain}:`);
     rmSync(nameOf('log'));
-    passedMs = 120_000;
+    passedMs = 300_000;
     await both();
     for (const node of nodes) await node.close();
     expect(named()).toBe(1);
