@@ -46,7 +46,7 @@ export function kekCloud(
   if (cloud === undefined) return undefined;
   const { name, setting, secretFile = '' } = cloud;
   return kekCiphertext(path, setting, `${name} key ${settings[setting]}`, async (content) => {
-    const secretPath = settings.environment?.[secretFile];
+    const secretPath = settings.environment![secretFile];
     if (secretPath) checkSecret(secretFile, secretPath);
     const result = await decrypt({ ciphertext: blobOf(content), settings, timeouts }, name);
     if ('problem' in result) throw new OperatorError(result.problem);
@@ -108,7 +108,7 @@ function codesOf({ name, code, status, $metadata, message }: LibraryError): stri
  */
 function decryptInThread(workerData: CloudWork, name: string): Promise<CloudResult> {
   const { settings, timeouts } = workerData;
-  const env = settings.environment ?? {};
+  const env = settings.environment!;
   const worker = new Worker(THREAD, { workerData, env, execArgv: [] });
   return new Promise<CloudResult>((resolve, reject) => {
     const fail = (problem: string) => reject(new OperatorError(`${name} ${problem}`));

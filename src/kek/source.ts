@@ -29,7 +29,7 @@ type KekSetting =
  * secrets.
  */
 export type KekSettings = { readonly [Name in KekSetting]?: string | undefined } & {
-  /** Of a command, and of the library of a cloud. */
+  /** Of a command, and of the library of a cloud: these sources always have it. */
   readonly environment?: NodeJS.Dict<string>;
 };
 

@@ -78,6 +78,8 @@ describe('F35: the socket file of the embedded database is removed', () => {
     await until(() => !isRunning(database), 'the end of the process whose socket is gone');
     await expectValue(service, token, 'Ann Lee');
     expect((await list(place)).code).toBe(0);
+    const said = `The socket of the embedded database in ${place.env.DATA_DIR} was removed or replaced.`;
+    expect(service.output()).toContain(`\nstandin: ${said} `);
   });
 
   test.each(['SIGSTOP', 'SIGKILL'] as const)(
@@ -102,9 +104,10 @@ describe('F35: the socket file of the embedded database is removed', () => {
   );
 });
 
-test('a connection that leaves a transaction open for 30 s is cut, and one that ended its own is not', async () => {
+test('a connection that leaves a transaction open for 30 s is cut, and one that ended its own is not, also when its service is gone', async () => {
   const place = await newVault();
-  await start(place);
+  const service = await start(place);
+  const database = databaseOf(service);
   const [other, idle] = [0, 1].map(() => new pg.Client(vaultAddress(place)).on('error', () => {}));
   for (const one of [other!, idle!]) {
     await one.connect();
@@ -113,7 +116,12 @@ test('a connection that leaves a transaction open for 30 s is cut, and one that 
     if (one === other) await one.query('rollback');
   }
   await new Promise((resolve) => idle!.on('end', resolve as () => void));
-  expect((await other!.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+  service.kill('SIGKILL');
+  await until(() => !isRunning(service.pid), 'the end of the service');
+  for (let one = 0; one < 9; one++)
+    expect((await other!.query(`select ${one} as one`)).rows).toEqual([{ one }]);
+  await other!.end();
+  await until(() => !isRunning(database), 'the end of the database that nobody uses');
 });
 
 const NAMESPACES = ['--mount', '--pid', '--net', '--fork'];

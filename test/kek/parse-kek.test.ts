@@ -1,5 +1,30 @@
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
+import { kekFile } from '../../src/kek/file.ts';
 import { parseKek } from '../../src/kek/source.ts';
+import { folderOfEachTest } from '../support/folder.ts';
+
+const inFolder = folderOfEachTest('kek');
+
+test('a new KEK file has 32 bytes in hex that nobody else can read; what is there stays, and no draft', async () => {
+  const path = inFolder('kek');
+  // Of a process that ended before it had written it.
+  writeFileSync(`${path}.${process.pid}`, 'half');
+  const source = kekFile(path, true);
+  await source.create!();
+  const text = readFileSync(path, 'utf8');
+  expect([text, statSync(path).mode & 0o777]).toEqual([
+    expect.stringMatching(/^[0-9a-f]{64}\n$/),
+    0o600,
+  ]);
+  await source.create!();
+  expect([readFileSync(path, 'utf8'), readdirSync(inFolder('.'))]).toEqual([text, ['kek']]);
+  const nowhere = inFolder('none/kek');
+  await expect(kekFile(nowhere, true).create!()).rejects.toThrow(
+    `The key-encryption key cannot be written to ${nowhere} (ENOENT).`,
+  );
+  expect(kekFile(path, false).create).toBeUndefined();
+});
 
 describe('the content of a KEK file', () => {
   const bytes = Buffer.from(Array.from({ length: 32 }, (_, i) => 255 - i));

@@ -56,10 +56,12 @@ test('every connection has the settings of the one session', async () => {
 
 describe('a transaction', () => {
   test('is alone: statements of other connections wait for its end', async () => {
-    const [first, second] = [await connect(), await connect()];
+    const [first, second, third] = [await connect(), await connect(), await connect()];
     await first.query('create table if not exists counted (n int)');
     await first.query('begin');
     await first.query('insert into counted values (1)');
+    // One that leaves meanwhile ends nothing but itself.
+    await third.end();
     const seen = second.query('select count(*)::int as n from counted');
     await first.query('insert into counted values (2)');
     await first.query('commit');

@@ -1,6 +1,6 @@
 import { copyFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { kekOf } from '../../src/crypto/kek.ts';
 import { Keyring } from '../../src/crypto/keyring.ts';
 import { newKeyBytes } from '../../src/crypto/primitives.ts';
@@ -171,6 +171,46 @@ test('the key of another vault in the row of a version is never taken: nothing i
   await until(async () => (await status()) === 500, 'a refusal');
   await wrapping(own.find(({ purpose }) => purpose === 'dek')!.bytes);
   await until(async () => (await status()) === 200, 'the own key');
+});
+
+test('a row that does not unwrap is tried after 2 s, 4 s, 8 s and then each 10 s, and told once; a standby that is away comes first', async () => {
+  let nowMs = 1_000_000;
+  const clock = vi.spyOn(process.hrtime, 'bigint');
+  clock.mockImplementation(() => BigInt(nowMs) * 1_000_000n);
+  onTestFinished(() => clock.mockRestore());
+  const { place } = await ownVault();
+  const { keys, source } = openedVault(place);
+  const opened = await openKeys(keys, source, 'tok', soon());
+  const told: string[] = [];
+  const follower = new KeyringFollower(keys, source, opened, (problem) =>
+    told.push(problem instanceof Error ? problem.message.slice(0, 20) : 'none'),
+  );
+  const reads = vi.spyOn(source, 'read');
+  const readsAfter = async (ms: number) => {
+    nowMs += ms;
+    await follower.refresh();
+    return reads.mock.calls.length;
+  };
+  const change = (bytes: Buffer) =>
+    sql(
+      place,
+      `update standin.keyring set wrapped = '\\x${bytes.toString('hex')}' where purpose = 'dek'`,
+    );
+  const dek = opened.find(({ purpose }) => purpose === 'dek')!;
+  for (const filler of [1, 2]) {
+    await change(Buffer.alloc(dek.wrapped.length, filler));
+    let tries = await readsAfter(0);
+    for (const pauseS of [2, 4, 8, 10, 10]) {
+      expect(await readsAfter(pauseS * 1_000 - 1)).toBe(tries);
+      expect(await readsAfter(1)).toBe(++tries);
+    }
+  }
+  expect(told).toEqual(['The dek key, version']);
+  vi.spyOn(keys, 'listDurable').mockRejectedValueOnce(new Unavailable('database_unavailable'));
+  await readsAfter(0);
+  await change(dek.wrapped);
+  await readsAfter(0);
+  expect(told).toEqual(['The dek key, version', 'database unavailable', 'none']);
 });
 
 describe.skipIf(kind !== 'server')('with a standby that is away', () => {

@@ -17,7 +17,7 @@ import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } fro
 import { type Job, runBulk } from '../src/index.ts';
 import { type Decode, Input } from '../src/input.ts';
 import { termsOf } from '../src/job.ts';
-import { OutputFile } from '../src/output.ts';
+import { OutputFile, writing } from '../src/output.ts';
 
 let folder: string;
 /** Of what a run writes. */
@@ -341,3 +341,17 @@ describe.each(['out.csv', 'out.json.gz'])('a run to %s with bad rows', (name) =>
       }
   });
 });
+
+test.each([
+  ['ENOSPC', 'the disk is full, ENOSPC'],
+  ['EDQUOT', 'the quota is used up, EDQUOT'],
+  ['EACCES', 'not allowed, EACCES'],
+  ['ENOENT', 'no such folder, ENOENT'],
+  ['EIO', 'EIO'],
+])(
+  'a file that cannot be written for %s: why, in words where there are some',
+  async (code, why) => {
+    const failing = writing('a.csv', () => Promise.reject(Object.assign(new Error(), { code })));
+    await expect(failing).rejects.toThrow(`a.csv cannot be written (${why})`);
+  },
+);
