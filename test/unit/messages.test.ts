@@ -1,8 +1,19 @@
 import { expect, test } from 'vitest';
+import { scopeOf } from '../../src/crypto/scope.ts';
 import { CallerError, InternalError, OperatorError, reasonInWords } from '../../src/errors.ts';
+import { NO_POLICY } from '../../src/policy/policy.ts';
 import { policyOf } from '../../src/policy/policy-follower.ts';
-import { errorOf, failureOf, Outbox } from '../../src/tokens/threads/messages.ts';
+import { PolicyRules, Viewer } from '../../src/policy/rules.ts';
+import {
+  errorOf,
+  failureOf,
+  Outbox,
+  type Question,
+  splitKind,
+  viewOf,
+} from '../../src/tokens/threads/messages.ts';
 import { ThreadRules } from '../../src/tokens/threads/thread-rules.ts';
+import type { Value } from '../../src/types.ts';
 
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
@@ -22,6 +33,36 @@ test('a policy that comes back outlives those that came between', () => {
       expect(rules.accepted(['Ann Lee'], view)).toEqual(['Ann Lee']);
     }
   }
+  for (const { tag } of [NO_POLICY, ...policies.slice(-6)]) {
+    const view = { policy: tag, entry: null, space: '', marks: '\u0001' };
+    expect(rules.accepted(['Ann Lee'], view)).toEqual(['Ann Lee']);
+  }
+});
+
+test('kinds go to a thread as marks, and come back with values, as far as the viewer may see them', () => {
+  const policy = policyOf({
+    ...{ version: 1, applied_at: new Date(1), applied_by: '' },
+    document: 'version: 1\nkinds: { day: { shape: date } }\nrights: { some: { day: masked } }\n',
+  });
+  const threads = new ThreadRules();
+  threads.add(policy);
+  const rules = new PolicyRules(policy);
+  const kinds = ['text', 'day'].map((name) => rules.kind(name));
+  const viewed = (line: string | null, space: string, operation: Question['operation']) =>
+    viewOf(new Viewer(rules, line, space), kinds, operation)!;
+  expect(threads.accepted(['1', '1'], viewed(null, '', 'accept'))).toEqual(['1', null]);
+  for (const operation of ['detokenize', 'sizes'] as const) {
+    const marks = ['', 'x'].map((space) => viewed(null, space, operation).marks);
+    expect(marks).toEqual(['ps', 'ss']);
+  }
+  const value = '1985-04-12\n' as Value;
+  const seen = (line: string | null, ...names: string[]) => {
+    const { show } = threads.visibility(viewed(line, '', 'detokenize'));
+    return names.map((name) => splitKind(show({ value, scope: scopeOf(name, '') }), rules));
+  };
+  const all = ['text', 'day', 'gone'];
+  expect(seen(null, ...all)).toEqual(all.map((kind) => ({ kind, value })));
+  expect(seen('some', ...all).map((one) => one.value)).toEqual([null, '****', null]);
 });
 
 test('a failure comes over from a thread with all that an answer and a log need', () => {
@@ -49,8 +90,9 @@ test('the parts of a long turn leave in order, many of them before it ends, and 
   await nextTurn();
   expect(messages.flat()).toEqual(sent);
   const { length } = messages;
-  outbox.put(1);
-  outbox.put(2);
-  await nextTurn();
-  expect(messages.slice(length)).toEqual([[1, 2]]);
+  for (const parts of [[1, 2], [3]]) {
+    for (const part of parts) outbox.put(part);
+    await nextTurn();
+  }
+  expect(messages.slice(length)).toEqual([[1, 2], [3]]);
 });
