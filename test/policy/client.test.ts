@@ -114,7 +114,7 @@ test('a stream of a runtime goes through, and half of a surrogate pair waits for
   const text = 'a 👋 b';
   const pieces = await streamed(ReadableStream.from(text.split('')));
   expect(pieces.join('')).toBe(text);
-  expect(pieces.every((piece) => piece.isWellFormed())).toBe(true);
+  expect(pieces.every((piece) => piece !== '' && piece.isWellFormed())).toBe(true);
   expect(await streamed([])).toEqual([]);
 });
 

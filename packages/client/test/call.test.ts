@@ -5,8 +5,11 @@ import { type CallOptions, Standin } from '../src/index.ts';
 import type { Fetch, Retry } from '../src/options.ts';
 
 const API_KEY = 'stk_0123456789ABCDEFGHIJKLMNOPQR1KnaxG';
-const answer = (status: number, body: object) =>
-  new Response(JSON.stringify(body), { status, headers: { 'retry-after': '600' } });
+/** A refusal that would pass if it were tried again comes with a wait that is too long. */
+const answer = (status: number, body: object) => {
+  const headers: HeadersInit = [408, 429, 503].includes(status) ? { 'retry-after': '600' } : {};
+  return new Response(JSON.stringify(body), { status, headers });
+};
 const right: Fetch = async (_, { body }) => {
   const { values } = JSON.parse(body!).data;
   return answer(200, { data: { values: values.map((one: string) => `${one}_tok`) } });
@@ -182,17 +185,23 @@ test('without an answer, the reason is a code or a name of the error, and no oth
     const error = await thrown(clientOf(() => Promise.reject(failure)).health());
     expect({ ...error }).toEqual({ code: 'network_error', attempts: 1, detail });
   }
+  for (const code of 'CERT_HAS_EXPIRED SELF_SIGNED UNABLE_TO_GET_ISSUER ERR_TLS_X'.split(' ')) {
+    const untrusted = clientOf(() => Promise.reject({ cause: { code } }));
+    expect(await thrown(untrusted.tokenizeValues(['a']))).toMatchObject({ attempts: 1 });
+  }
 });
 
 const ASKED: Readonly<Record<string, (client: Standin) => Promise<unknown>>> = {
   health: (client) => client.health(),
   policy: (client) => client.policyInForce(),
+  tokenize: (client) => client.tokenize(['x']),
   detokenize: (client) => client.detokenize({ a: 'x' }, { lenient: true }),
   'text/tokenize': (client) => client.tokenizeText('x', []),
   'text/detokenize': (client) => client.detokenizeText('x'),
 };
 test.each([
-  'health {"status":"up"}',
+  'health {"status":"up"} null 5 no-JSON',
+  'tokenize {} {"data":{"values":[null]}} {"data":{"values":[5]}}',
   'policy {"version":"1","fields":[]} {"version":1} {"version":1,"fields":[null]} {"version":1,"fields":[{"path":1,"kind":"a"}]} {"version":1,"fields":[{"path":"a"}]}',
   'detokenize {} [null] [{"path":1,"reason":"unknown"}] [{"path":"x","reason":"unknown"}] [{"path":"data.values[0]","reason":"other"}]',
   'text/tokenize {"data":{"text":"x"}} {"data":{"text":"x","spans":[],"conversation":1}}',
@@ -212,13 +221,91 @@ test.each([
   }
 });
 
-test('the longest pause before a retry doubles, from 100 ms', async () => {
+test('a policy without its tag, and a fault without its place', async () => {
+  const untagged = clientOf(async () => answer(200, { version: 1, fields: [] }));
+  expect(await thrown(untagged.policyInForce())).toMatchObject({ code: 'bad_answer' });
+  const unclear = clientOf(async () => answer(400, { error: 'invalid_type', message: 'Ann' }));
+  const { message } = await thrown(unclear.tokenizeValues(['a']));
+  expect(message).toBe('data: is not acceptable');
+  for (const end of [1, 3]) {
+    const spans = [0, 1].map((start) => ({ start, end: start ? end : 1, kind: 'k' }));
+    const error = await thrown(clientOf(right).tokenizeText('ab', spans));
+    expect(error.message).toContain('data.spans[1]: start must be below end, end at most 2, and');
+  }
+});
+
+test('what a request has: the key but for /health, no redirect, and what its call says', async () => {
+  const [sent, redirects] = [[] as unknown[], new Set<string>()];
+  const data = { values: ['t'], a: 't', text: 't', rest: 'r', spans: [] };
+  const body = JSON.stringify({ status: 'ok', version: 1, fields: [], data });
+  const fetch: Fetch = async (url, { method, headers, body: asked, redirect }) => {
+    sent.push([method, new URL(url).pathname, headers, asked && JSON.parse(asked).data]);
+    redirects.add(redirect);
+    return new Response(body, { headers: { etag: 'a' } });
+  };
+  const client = clientOf(fetch);
+  const records = new Standin({ url: 'http://127.0.0.1', apiKey: API_KEY, policy: true, fetch });
+  const named = { only: ['x'], conversation: 'c' };
+  const found = { conversation: 'c', words: { y: 'k' }, detect: true };
+  await client.health();
+  await client.policyInForce();
+  await client.tokenize({ a: 'x' });
+  await records.detokenize({ a: 'x' }, { lenient: true });
+  await client.tokenizeText('x', [{ start: 0, end: 1, kind: 'k' }], found);
+  await client.detokenizeText('x', named);
+  for await (const _ of client.detokenizeStream(['x'], named));
+  const json = { authorization: `Bearer ${API_KEY}`, 'content-type': 'application/json' };
+  const ofRecords = { ...json, 'if-match': '*', prefer: 'handling=lenient' };
+  const text = ['POST', '/api/v1/text/detokenize', json];
+  expect(sent).toEqual([
+    ['GET', '/health', {}, undefined],
+    ['GET', '/api/v1/policy', json, undefined],
+    ['POST', '/api/v1/tokenize', json, { values: ['x'] }],
+    ['POST', '/api/v1/detokenize', ofRecords, { a: 'x' }],
+    ['POST', '/api/v1/text/tokenize', json, expect.objectContaining({ text: 'x', ...found })],
+    ...[{ text: 'x' }, { text: 'x', more: true }, { text: 'r' }].map((one) => [
+      ...text,
+      { ...one, ...named },
+    ]),
+  ]);
+  expect([...redirects]).toEqual(['manual']);
+});
+
+test('an attempt has 10 s, or a third of a longer call, whose time-out says the last failure', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+  vi.spyOn(Math, 'random').mockReturnValue(0);
+  onTestFinished(() => {
+    vi.useRealTimers();
+    vi.restoreAllMocks();
+  });
+  for (const [timeoutMs, pauses] of [
+    [undefined, [10, 20]],
+    [60_000, [20, 40]],
+  ] as const) {
+    const [startMs, told] = [performance.now(), [] as number[]];
+    const onRetry = () => told.push(Math.round((performance.now() - startMs) / 1000));
+    const options = { url: 'http://127.0.0.1:8080', apiKey: API_KEY, fetch: silent, onRetry };
+    const failed = thrown(new Standin(options).tokenizeValues(['a'], { timeoutMs }));
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(String(await failed)).toBe(
+      `TimeoutError: tokenize: no answer within ${timeoutMs ?? 30_000} ms; last failure: tokenize: no answer from the service (ETIMEDOUT); is url right, and is the service running?`,
+    );
+    expect(await failed).toMatchObject({ code: 'timeout', attempts: 3, detail: 'ETIMEDOUT' });
+    expect(told).toEqual(pauses);
+  }
+});
+
+test('the longest pause before a retry doubles, from 100 ms to 5 s; no other Retry-After than seconds counts', async () => {
   vi.spyOn(Math, 'random').mockReturnValue(0.01);
   onTestFinished(() => void vi.restoreAllMocks());
   const pauses: number[] = [];
-  let left = 3;
-  const busy: Fetch = async (...given) =>
-    left-- > 0 ? new Response('{"error":"overloaded"}', { status: 503 }) : right(...given);
+  const waits = ['', '-5', '1e999', 'Sat, 01 Jan 2050', '0', 'x', '', ''];
+  const busy: Fetch = async (...given) => {
+    const headers = { 'retry-after': waits.pop()! };
+    return headers['retry-after'] === undefined
+      ? right(...given)
+      : new Response('{"error":"overloaded"}', { status: 503, headers });
+  };
   const onRetry = ({ pauseMs }: Retry) => pauses.push(Math.round(pauseMs * 100));
   const client = new Standin({
     url: 'http://127.0.0.1:8080',
@@ -227,5 +314,5 @@ test('the longest pause before a retry doubles, from 100 ms', async () => {
     onRetry,
   });
   await client.tokenizeValues(['a']);
-  expect(pauses).toEqual([100, 200, 400]);
+  expect(pauses).toEqual([100, 200, 400, 800, 1600, 3200, 5000, 5000]);
 });

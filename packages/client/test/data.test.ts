@@ -73,6 +73,12 @@ test('of a bigint in a record only the type is sent, also where programs give it
   }
 });
 
+test('200 levels are not too deep, one more is', async () => {
+  const deep = (levels: number) => JSON.parse(`${'['.repeat(levels)}"a"${']'.repeat(levels)}`);
+  expect(await replaced(deep(200))).toEqual(JSON.parse(JSON.stringify(deep(200)).toUpperCase()));
+  await expect(replaced(deep(201))).rejects.toThrow(/\]: is nested deeper than 200 levels/);
+});
+
 test('nothing is no request', async () => {
   expect(await replaced([{ a: [] }])).toEqual([{ a: [] }]);
   expect(await replaced([], ['a'])).toEqual([]);
@@ -175,6 +181,8 @@ describe('only the strings at `fields` change', () => {
 
   test.each([[[]], ['email'], [{}]])('fields: %j is refused', async (fields) => {
     await expect(replaced({ a: 'x' }, fields as never)).rejects.toThrow('fields: must be a list');
+    const named = replaced({ a: 'x' }, fields as never, { policy: true });
+    await expect(named).rejects.toThrow('fields: leave them out, because the policy names');
   });
 });
 

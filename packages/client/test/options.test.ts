@@ -4,6 +4,7 @@ import { pathToFileURL } from 'node:url';
 import { inspect } from 'node:util';
 import { describe, expect, test, vi } from 'vitest';
 import { Standin, type StandinOptions } from '../src/index.ts';
+import { checkOptions } from '../src/options.ts';
 
 /** The root of the repository, which contains the build. */
 const ROOT = join(import.meta.dirname, '../../..');
@@ -13,7 +14,9 @@ const make = (options: object) => () => new Standin({ url, apiKey, ...options } 
 
 const WRONG: Readonly<Record<string, readonly object[]>> = {
   'url: must be like': ['', undefined, '127.0.0.1:8080', 'ftp://127.0.0.1'].map((url) => ({ url })),
-  'url: must not contain a user or password': [{ url: 'http://ann:hunter2@127.0.0.1' }],
+  'url: must not contain a user or password': [
+    ...['ann:hunter2', 'ann', ':hunter2'].map((who) => ({ url: `http://${who}@127.0.0.1` })),
+  ],
   'url: must not contain a query or fragment': [{ url: `${url}/?a=b` }, { url: `${url}/#a` }],
   'url: must be the base address; the client adds /api/v1 itself': [
     ...['/api/v1', '/a/api/v1/tokenize', '/health/'].map((path) => ({ url: url + path })),
@@ -62,6 +65,8 @@ test('no options at all, and a wrong timeoutMs of a call, are refused', async ()
   expect(() => new Standin(undefined as never)).toThrow('options: must be an object');
   const call = make({})().tokenize({ a: 'b' }, { timeoutMs: 0 });
   await expect(call).rejects.toThrow(/^timeoutMs: must be a whole number/);
+  const defaults = { policy: false, timeoutMs: 30_000, maxValues: 2_000, maxBytes: 900_000 };
+  expect(checkOptions({ url, apiKey })).toMatchObject(defaults);
 });
 
 test('four requests are open at once, if no option says otherwise', async () => {
@@ -108,6 +113,8 @@ describe('browsers', () => {
     ['a page', `${PAGE} delete globalThis.process;`, REFUSAL],
     ['a page of a bundler', `${PAGE} globalThis.process = { versions: {} };`, REFUSAL],
     ['a page played in Node', PAGE, 'made'],
+    ['an app without a page', 'globalThis.window = globalThis; delete globalThis.process;', 'made'],
+    ['Bun', `${PAGE} delete globalThis.process; globalThis.Bun = {};`, 'made'],
     ['Deno', `${PAGE} delete globalThis.process; globalThis.Deno = {};`, 'made'],
     ['a worker of the edge', 'delete globalThis.process;', 'made'],
   ])('%s', (_, change, outcome) => {
