@@ -88,6 +88,7 @@ test('C35: the files are for their user alone, and the manifest has no value and
   const manifestIn = (of: string) => at.read(join(of, 'manifest.json').slice(at.path('').length));
   const manifest = manifestIn(folder);
   expect(manifest).not.toMatch(/t-\d+_tok|value \d/);
+  expect(manifest).toMatch(/^\{\n "/);
   const ids = [manifest, manifestIn((await exported()).folder)].map(
     (text) => JSON.parse(text).export_id,
   );

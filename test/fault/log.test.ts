@@ -121,6 +121,7 @@ test('F37: when the reader goes, the lines that wait for it are dropped, and the
   await until(async () => (await service.held()) > 4_000_000, 'lines that wait');
   service.child.stdout!.destroy();
   await until(async () => (await service.held()) === 0, 'nothing held');
+  expect(await service.dropped()).toBeGreaterThan(10_000);
   await expectEnd(service);
 });
 

@@ -17,7 +17,7 @@ import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } fro
 import { type Job, runBulk } from '../src/index.ts';
 import { type Decode, Input } from '../src/input.ts';
 import { termsOf } from '../src/job.ts';
-import { OutputFile, writing } from '../src/output.ts';
+import { OutputFile, StandardOutput, writing } from '../src/output.ts';
 
 let folder: string;
 /** Of what a run writes. */
@@ -202,6 +202,14 @@ async function watch(before: (name: string, given: unknown[]) => void): Promise<
   onTestFinished(() => syncBuiltinESMExports());
   return opened;
 }
+
+test('standard output is full with more than 8 MiB that wait', async () => {
+  const output = new StandardOutput();
+  await output.write(Buffer.alloc(8 * 1_024 * 1_024));
+  expect(output.isFull).toBe(false);
+  await output.write(Buffer.alloc(1));
+  expect(output.isFull).toBe(true);
+});
 
 test('a file gets its name when all of it is on the disk, where a run is saved each second', async () => {
   const paths = { inputPath: join(folder, 'in'), outputPath: join(out, 'out') };

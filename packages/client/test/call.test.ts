@@ -193,6 +193,15 @@ test('without an answer, the reason is a code or a name of the error, and no oth
   }
 });
 
+test('a health of ok or error is told, as the service says it', async () => {
+  const of = { timestamp: '2026-01-02T03:04:05Z', postgres: 'up', version: '1.0.4' };
+  for (const health of [
+    { status: 'ok', ...of },
+    { status: 'error', ...of },
+  ])
+    expect(await clientOf(async () => Response.json(health)).health()).toEqual(health);
+});
+
 const ASKED: Readonly<Record<string, (client: Standin) => Promise<unknown>>> = {
   health: (client) => client.health(),
   policy: (client) => client.policyInForce(),
