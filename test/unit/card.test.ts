@@ -34,7 +34,19 @@ test('12 to 19 digits are a card number with the valid check digit, and with no 
   );
 });
 
-test('fewer than 12 or more than 19 digits in a row are none, whatever they are', () => {
-  const others = fc.oneof(digits(0, 11), digits(20, 40));
-  fc.assert(fc.property(others, (text) => !looksLikeCard(text)));
+test('a row of digits, groups with one separator, or all digits of a text are a card number, and nothing else', () => {
+  const part = fc.oneof(digits(1, 12), digits(10, 19).map(withCheckDigit));
+  const between = fc.constantFrom('', ' ', '-', '. ', 'x', ',');
+  const texts = fc.array(fc.tuple(between, part), { minLength: 1, maxLength: 4 });
+  const isCard = (text: string) =>
+    /^\d{12,19}$/.test(text) && withCheckDigit(text.slice(0, -1)) === text;
+  fc.assert(
+    fc.property(texts, (all) => {
+      const text = all.flat().join('');
+      const parts = [/\d+/g, /\d+(?:[ .-]\d+)*/g, /.+/g].flatMap((one) => text.match(one)!);
+      const is = parts.some((one) => isCard(one.replace(/\D/g, '')));
+      expect(looksLikeCard(text), text).toBe(is);
+    }),
+    { numRuns: 5_000 },
+  );
 });

@@ -45,7 +45,7 @@ const LABELLED: readonly (readonly [kind: string, text: string, country?: string
   ['phone', 'unter ⟦030 1234567⟧, (⟦+49 170 1234567⟧), ⟦0049-30-1234567⟧, ⟦+1 (650) 253-0000⟧'],
   ['phone', '12 ⟦030 1234567⟧ or ⟦+49 (0)170 1234567⟧ on 12.05.2024 and 2024-05-12, no 20240512'],
   ['phone', 'Call ⟦(650) 253-0000⟧ or ⟦650-253-0000⟧ before 12/05/2024.', 'US'],
-  ['phone', 'Without a country: ⟦+33 1 70 18 99 00⟧, not 030 1234567.', null],
+  ['phone', 'Without a country: ⟦+33 1 70 18 99 00⟧, ⟦+420 212 345 678⟧, not 030 1234567.', null],
   ['url', 'See ⟦postgres://bob:p@ss@db.intern:5432/x?y=1⟧, not https://example.com/a@b'],
   ['phone', 'call ⟦212-555-0100⟧x87, ⟦(666) 224-1702⟧. ISBN 978-3-16-148410-0', 'US'],
   ['phone', 'on 2024-07-03 07:27:52, version 1.2.3 of 12.11.2026', 'US'],

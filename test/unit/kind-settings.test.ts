@@ -9,6 +9,8 @@ import {
   SHAPES,
   type Shape,
 } from '../../src/shape/kind-settings.ts';
+import type { Value } from '../../src/types.ts';
+import { seededDraws } from '../support/keys.ts';
 import { kindSettings } from '../support/kinds.ts';
 
 test.each(SHAPES)('the defaults of %s have no problem and no warning', (shape) => {
@@ -140,6 +142,8 @@ test.each<[Shape, Partial<KindSettings>, string, string]>([
   ['digits', {}, '123456\u00a0', 'begins or ends with a space'],
   ['digits', {}, '١٢٣٤٥٦', CHARACTER],
   ['digits', {}, '12345\u0120', CHARACTER],
+  ['digits', {}, '123456\u001f7', CHARACTER],
+  ['digits', {}, '123456\u007f', CHARACTER],
   ['digits', {}, 'none', 'has no digit'],
   ['digits', {}, '', 'has no digit'],
   ['digits', {}, '1'.repeat(257), 'has more than 256 characters'],
@@ -173,6 +177,20 @@ test.each<[Shape, Partial<KindSettings>, string, string]>([
   ['text', bare, 'a'.repeat(257), 'is longer than 256 characters'],
 ])('%s %j refuses %j: it %s', (shape, settings, text, reason) => {
   expect(kindOf(kindSettings(shape, settings)).accept(text)).toEqual({ reason });
+});
+
+test('values of 256 characters are taken, and ASCII punctuation stays in tokens of digits', () => {
+  const longest = { digits: '/:@[`{~12Zz'.padEnd(256, '0'), uuid: 'x'.repeat(256) };
+  for (const [shape, value] of Object.entries({
+    ...longest,
+    email: 'a@b.com'.padStart(256, 'a'),
+  })) {
+    const kind = kindOf(kindSettings(shape as Shape));
+    expect(kind.accept(value)).toEqual({ value });
+    const { token } = kind.drawToken(value as Value, 'tok', seededDraws(shape), 0)!;
+    if (shape === 'digits') expect(token).toMatch(/^\/:@\[`\{~\d\d[A-Z][a-z]\d{245}_tok$/);
+    if (shape === 'email') expect(kind.mask(value)).toBe('a***@b.com');
+  }
 });
 
 test('dates are those of the calendar, in all orders', () => {
