@@ -35,6 +35,16 @@ test('lists of strings in a delta come whole and restored, each once', async () 
   expect(more).toEqual([{ content: 'd' }]);
 });
 
+test.each([[['_tok', 'b-a_tok', 'a_tok']], [['a_tok', 'b-a_tok']]])(
+  'of tokens that end as others do, the longest is meant: %j',
+  (tokens) => {
+    expect([...new Tokens(tokens).in('to b-a_tok.')]).toEqual([
+      { start: 3, end: 10, token: 'b-a_tok' },
+    ]);
+    expect([...new Tokens(tokens).in('to A\\_tok.')]).toMatchObject([{ token: 'a_tok' }]);
+  },
+);
+
 test('signatures and what is signed stay as the provider sent them, in the same event', async () => {
   const signed = { type: 'thinking', thinking: `so ${TOKEN}`, signature: `ab+${TOKEN}/d` };
   const blocks = [{ thinking_blocks: [signed] }, { thinking_blocks: [{ ...signed, type: 'd' }] }];
@@ -108,14 +118,15 @@ test('an event with what was held back has a number of its own', async () => {
   expect(made.map((one) => [one.sequence_number, one.delta]).join()).toBe('0,x ,1,d,2,1,3,2');
 });
 
-const chunk = (count: number) => ({
-  choices: Array.from({ length: count }, (_, index) => ({ index, delta: { a: 'a' } })),
-});
 test.each([
-  [chunk(0), 'The answer of the provider ended in the middle.'],
-  [chunk(1_000), 'The answer of the provider ended in the middle.'],
-  [chunk(1_001), 'The provider sent too many texts.'],
+  [0, 'The answer of the provider ended in the middle.'],
+  [1_000, 'The answer of the provider ended in the middle.'],
+  [1_001, 'The provider sent too many texts.'],
   ['ping', 'The provider sent an event without JSON.'],
-])('a stream of %.40j is an error: %s', async (event, message) => {
+])('a stream of %j texts is an error: %s', async (texts, message) => {
+  const choices = Array.from({ length: Number(texts) || 0 }, (_, index) => ({
+    ...{ index, delta: { a: 'a' } },
+  }));
+  const event = texts === 'ping' ? texts : { choices };
   await expect(streamed(CHAT, [event])).rejects.toMatchObject({ status: 502, message });
 });
