@@ -33,8 +33,8 @@ test('a value without tab, Unicode space and e-mail with spaces has always had i
 const PUNCTUATION = '!"#$%&\'()*+,-./:;<=>?@[\\]^_`{|}~';
 const long = (count: number, one = 'x') => one.repeat(count);
 test.each([
-  ['every ASCII punctuation mark stays', `abcde${PUNCTUATION}1`, `aaaaa${PUNCTUATION}0`],
-  ['a line end becomes a letter', 'ab\r\ncd\u2028', 'aaaaaaa'],
+  ['every ASCII punctuation mark stays', `azAZé${PUNCTUATION}09`, `aaaaa${PUNCTUATION}00`],
+  ['a line end or control becomes a letter', 'a\r\n\u2028\u001f\u007f', 'aaaaaa'],
   ['its parts are as long as the original in characters', 'añ😀@é.com', 'aaa@a.aaa'],
   ['no e-mail: a space', 'write to an1@ex.com', 'aaaaa aa aa0@aa.aaa'],
   ['no e-mail: a tab', 'an1@e\tx.com', 'aa0@a a.aaa'],
