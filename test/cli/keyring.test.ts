@@ -50,7 +50,11 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
       stderr: expect.stringMatching(/^100 % {2}2,500 of 2,500 records, [\d,]+\/s, 0 s left\n$/),
     });
     expect(await at.result('keyring reseal')).toMatchObject({ resealed: 0, is_complete: true });
-    await refused(1, /nodes may still seal with version 1.*Try again in \d+ s/s);
+    const early =
+      / is (\d+) s old, so nodes may still seal with version 1\..*Try again in (\d+) s\./s;
+    await refused(1, early);
+    const [, ageS, leftS] = early.exec(await at.failure('keyring retire 1'))!;
+    expect(Number(ageS) + Number(leftS)).toBe(60);
     await sql(at.place, "update standin.keyring set created_at = created_at - interval '1 hour'");
     expect(await at.text('keyring retire 1')).toMatch(/^Version 1 of the dek key is gone/);
     await refused(1, /^standin: There is no dek key of version 1/);
@@ -68,6 +72,8 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     const none = at.path('none');
     expect(await at.failure(`${rewrap} ${none}`)).toContain(`cannot be read from ${none} (ENOENT)`);
     const second = at.write('second', newKeyBytes().toString('hex'));
+    const lost = await at.failure(`${rewrap} ${second}`, { KEK_FILE: none });
+    expect(lost).toContain(`cannot be read from ${none} (ENOENT)`);
     // Beside the KEK_FILE of the environment, which is of the KEK of before.
     at.write('second.env', `KEK_COMMAND=cat ${second}\n`);
     const command = 'keyring rewrap --new-kek-env second.env';

@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { locateEmbedded } from '../../src/embedded/embedded-database.ts';
 import { isReady, socketNumbers, socketPath } from '../../src/embedded/socket.ts';
 import { Framer, leavesIdle, simpleQuery, type WirePart } from '../../src/embedded/wire.ts';
 import { newFolder } from '../support/folder.ts';
@@ -146,6 +147,14 @@ describe('the sockets of a folder', () => {
     for (const name of ['.s.PGSQL.9', '.s.PGSQL.10', '.s.PGSQL.2', ...others])
       writeFileSync(`${folder}/${name}`, '');
     expect(socketNumbers(folder)).toEqual([10, 9, 2]);
+  });
+
+  test.each([
+    [87, /^DATA_DIR is .* cannot make or write that folder \(ENOTDIR\)/],
+    [88, /^DATA_DIR is too long: .* would have 104 bytes, but the limit is 103\./],
+  ])('have paths that fit: a folder with a path of %i bytes', async (bytes, problem) => {
+    const folder = `/dev/null/${'x'.repeat(bytes - 10)}`;
+    await expect(locateEmbedded(folder, '')).rejects.toThrow(problem);
   });
 
   test('that accept and stay silent are not ready', async () => {
