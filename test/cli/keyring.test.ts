@@ -72,8 +72,7 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     const none = at.path('none');
     expect(await at.failure(`${rewrap} ${none}`)).toContain(`cannot be read from ${none} (ENOENT)`);
     const second = at.write('second', newKeyBytes().toString('hex'));
-    const lost = await at.failure(`${rewrap} ${second}`, { KEK_FILE: none });
-    expect(lost).toContain(`cannot be read from ${none} (ENOENT)`);
+    expect(await at.failure(`${rewrap} ${second}`, { KEK_FILE: none })).toContain('(ENOENT)');
     // Beside the KEK_FILE of the environment, which is of the KEK of before.
     at.write('second.env', `KEK_COMMAND=cat ${second}\n`);
     const command = 'keyring rewrap --new-kek-env second.env';

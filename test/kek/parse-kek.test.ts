@@ -13,15 +13,12 @@ test('a new KEK file has 32 bytes in hex that nobody else can read; what is ther
   const source = kekFile(path, true);
   await source.create!();
   const text = readFileSync(path, 'utf8');
-  expect([text, statSync(path).mode & 0o777]).toEqual([
-    expect.stringMatching(/^[0-9a-f]{64}\n$/),
-    0o600,
-  ]);
+  expect(text).toMatch(/^[0-9a-f]{64}\n$/);
+  expect(statSync(path).mode & 0o777).toBe(0o600);
   await source.create!();
   expect([readFileSync(path, 'utf8'), readdirSync(inFolder('.'))]).toEqual([text, ['kek']]);
-  const nowhere = inFolder('none/kek');
-  await expect(kekFile(nowhere, true).create!()).rejects.toThrow(
-    `The key-encryption key cannot be written to ${nowhere} (ENOENT).`,
+  await expect(kekFile(`${path}/a`, true).create!()).rejects.toThrow(
+    `written to ${path}/a (ENOTDIR)`,
   );
   expect(kekFile(path, false).create).toBeUndefined();
 });

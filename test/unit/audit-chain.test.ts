@@ -159,14 +159,10 @@ describe('tampering with one line', () => {
     expect(findings[1]!.detail).toContain('line 11 is missing');
     const { mac } = JSON.parse(lines[6]!);
     expect(await found(line(7, mac, 'A'.repeat(22)))).toEqual(['7 changed']);
-    for (const [removed, text] of [
-      [1, 'line 7 is'],
-      [3, 'lines 7 to 9 are'],
-    ] as const) {
-      const { findings, problems } = await verify([textOf(lines.toSpliced(6, removed))]);
-      const detail = `${text} missing in chain ${chainOf(lines[0]!)} before it, or this line was changed`;
-      expect([findings[0]!.detail, problems]).toEqual([detail, ['7 missing']]);
-    }
+    expect(await found(lines.toSpliced(6, 3))).toEqual(['7 missing']);
+    const without = (count: number) => verify([textOf(lines.toSpliced(6, count))]);
+    expect((await without(1)).findings[0]!.detail).toMatch(/^line 7 is missing in chain /);
+    expect((await without(3)).findings[0]!.detail).toMatch(/^lines 7 to 9 are missing in chain /);
     const both = await found(line(7, '"seq":7', '"seq":5').toSpliced(4, 2));
     expect(both).toEqual(['5 changed', '6 missing']);
     expect(await found(lines.toSpliced(0, 1))).toEqual(['1 missing']);
@@ -175,8 +171,7 @@ describe('tampering with one line', () => {
     expect(repeated).toEqual(['13 moved', '14 moved', '15 moved']);
     expect(await found(lines.toSpliced(12, 0, '{"event":"tokenize"}'))).toEqual(['13 unlinked']);
     expect(await found(['{"event":"tokenize"}', ...lines])).toEqual(['2 unlinked']);
-    const late = ['{"event":"tokenize"}', ...lines.slice(1)];
-    expect(await found(late)).toEqual(['2 unlinked', '2 missing']);
+    expect(await found(['{}', ...lines.slice(1)])).toEqual(['2 unlinked', '2 missing']);
     expect(await found(lines.with(19, lines[19]!.slice(0, -9)))).toEqual(['20 changed']);
   });
 });

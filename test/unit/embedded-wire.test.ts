@@ -149,12 +149,10 @@ describe('the sockets of a folder', () => {
     expect(socketNumbers(folder)).toEqual([10, 9, 2]);
   });
 
-  test.each([
-    [87, /^DATA_DIR is .* cannot make or write that folder \(ENOTDIR\)/],
-    [88, /^DATA_DIR is too long: .* would have 104 bytes, but the limit is 103\./],
-  ])('have paths that fit: a folder with a path of %i bytes', async (bytes, problem) => {
-    const folder = `/dev/null/${'x'.repeat(bytes - 10)}`;
-    await expect(locateEmbedded(folder, '')).rejects.toThrow(problem);
+  test('have paths of 103 bytes at most', async () => {
+    const locate = (bytes: number) => locateEmbedded(`/dev/null/${'x'.repeat(bytes - 10)}`, '');
+    await expect(locate(87)).rejects.toThrow('ENOTDIR');
+    await expect(locate(88)).rejects.toThrow('would have 104 bytes, but the limit is 103.');
   });
 
   test('that accept and stay silent are not ready', async () => {

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import {
   type Bucket,
   type Grant,
@@ -6,7 +6,7 @@ import {
   NO_OUTCOME,
   type Outcome,
 } from '../../src/limits/buckets.ts';
-import { inTime, SharedBuckets } from '../../src/limits/shared-buckets.ts';
+import { SharedBuckets } from '../../src/limits/shared-buckets.ts';
 import {
   budgetBucket,
   refusalOf,
@@ -239,55 +239,27 @@ test('a process that was held up itself takes the grant that came meanwhile', as
   port1.close();
 });
 
-describe('time', () => {
-  beforeEach(() => {
-    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
-  });
-  afterEach(() => {
-    vi.useRealTimers();
-  });
-
-  test('a call fails at its fourth tick of 25 ms, and leaves no clock behind', async () => {
-    const told: unknown[] = [];
-    inTime(new Promise(() => {})).catch((error) => told.push(error.message));
-    for (const [passedMs, failures] of [
-      [99, []],
-      [1, ['no answer in time']],
-    ] as const) {
-      vi.advanceTimersByTime(passedMs);
-      await turns();
-      expect(told).toEqual(failures);
-    }
-    expect(await inTime(Promise.resolve('an answer'))).toBe('an answer');
+test('a call has 100 ms; a probe comes each second, one at a time, until the buckets are closed', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const told: unknown[] = [];
+  const charge = vi.fn((..._: unknown[]) => new Promise<Grant>(() => {}));
+  const remote = { charge, failure: 'ECONNREFUSED', close: () => told.push('closed') };
+  const start = () => new SharedBuckets(remote, (...state) => told.push(...state));
+  const buckets = start();
+  const seen: string[] = [];
+  // The second probe is over when the third would begin, but this process was held up.
+  for (const passedMs of [99, 1, 899, 1, 1_000, 1_000]) {
+    if (seen.length === 5) charge.mockResolvedValueOnce({ granted: 0, left: 0, retryAfterS: 0 });
+    vi.advanceTimersByTime(passedMs);
     await turns();
-    expect(vi.getTimerCount()).toBe(0);
-  });
-
-  test('probes come each second, one at a time, and tell the failure, until the buckets are closed', async () => {
-    const probed: unknown[] = [];
-    const told: unknown[] = [];
-    const remote = {
-      charge: (...asked: unknown[]) => {
-        probed.push(asked);
-        return new Promise<Grant>(() => {});
-      },
-      failure: 'ECONNREFUSED',
-      close: () => told.push('closed'),
-    };
-    const start = () => new SharedBuckets(remote, (...state) => told.push(...state));
-    const buckets = start();
-    // A process that was held up: the end of the first probe is not known yet.
-    vi.advanceTimersByTime(1_000);
-    expect(probed).toEqual([[{ name: 'probe', rate: 1, burstS: 1, isBudget: false }, 0]]);
-    await turns();
-    expect(told).toEqual([false, 'ECONNREFUSED']);
-    vi.advanceTimersByTime(999);
-    expect(probed).toHaveLength(1);
-    vi.advanceTimersByTime(1);
-    expect(probed).toHaveLength(2);
-    for (const one of [buckets, start()]) one.close();
-    vi.advanceTimersByTime(100);
-    await turns();
-    expect([told.slice(2), vi.getTimerCount()]).toEqual([['closed', 'closed'], 0]);
-  });
+    seen.push(`${charge.mock.calls.length} ${told.length} ${vi.getTimerCount()}`);
+  }
+  expect(seen).toEqual(['1 0 2', '1 2 1', '1 2 1', '2 2 2', '2 2 1', '3 4 1']);
+  expect(charge.mock.calls[0]).toEqual([{ name: 'probe', rate: 1, burstS: 1, isBudget: false }, 0]);
+  for (const one of [buckets, start()]) one.close();
+  vi.advanceTimersByTime(100);
+  await turns();
+  expect(told).toEqual([false, 'ECONNREFUSED', true, undefined, 'closed', 'closed']);
+  expect(vi.getTimerCount()).toBe(0);
 });

@@ -350,16 +350,9 @@ describe.each(['out.csv', 'out.json.gz'])('a run to %s with bad rows', (name) =>
   });
 });
 
-test.each([
-  ['ENOSPC', 'the disk is full, ENOSPC'],
-  ['EDQUOT', 'the quota is used up, EDQUOT'],
-  ['EACCES', 'not allowed, EACCES'],
-  ['ENOENT', 'no such folder, ENOENT'],
-  ['EIO', 'EIO'],
-])(
-  'a file that cannot be written for %s: why, in words where there are some',
-  async (code, why) => {
-    const failing = writing('a.csv', () => Promise.reject(Object.assign(new Error(), { code })));
-    await expect(failing).rejects.toThrow(`a.csv cannot be written (${why})`);
-  },
-);
+test('a file that cannot be written because of a quota: in words', async () => {
+  const failing = writing('a', () =>
+    Promise.reject(Object.assign(new Error(), { code: 'EDQUOT' })),
+  );
+  await expect(failing).rejects.toThrow('a cannot be written (the quota is used up, EDQUOT)');
+});
