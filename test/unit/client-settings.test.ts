@@ -30,7 +30,7 @@ const ROWS: Record<SettingName, Row> = {
     refuses: ['a'.repeat(33), 'a tenant', 'a\n', 'é', null],
   },
   subject: {
-    takes: ['a', 'spiffe://example.org/jobs', 'a b', null],
+    takes: ['a', 'spiffe://example.org/jobs', 'a b', 'x'.repeat(512), null],
     refuses: ['', ' a', 'a ', 'x'.repeat(513), 5],
     unsaid: ['a\tb'],
   },
@@ -46,6 +46,7 @@ test.each(Object.entries(ROWS))('%s takes what its schema takes', (name, row) =>
     const text = typeof json === 'boolean' ? String(json)[0]! : String(json);
     if (json !== null) expect(setting.ofColumn(text)).toBe(json);
   }
+  expect(setting.accepts.endsWith('; or null')).toBe(row.takes.includes(null));
   expect(/; null: \w/.test(String(setting.schema.description))).toBe(row.takes.includes(null));
   for (const json of row.refuses) expect(verdictOf(json)).toEqual([json, false, false]);
   for (const json of row.unsaid ?? []) expect(verdictOf(json)).toEqual([json, false, true]);

@@ -120,9 +120,18 @@ test('headers of the provider reach the caller only with its answer, and only th
   expect((await models()).text).toContain('The provider does not answer (ECONNREFUSED).');
 });
 
+test('2,000 different texts are not too many', async () => {
+  const { url } = await proxyOf(noPolicy);
+  const messages = Array.from({ length: 2_000 }, (_, i) => ({ content: `Text ${i}` }));
+  // Standin has no policy to find values with.
+  expect(await once(unread(url, messages), 'response')).toMatchObject([{ statusCode: 503 }]);
+});
+
 test('a refusal for want of room or time says the bound and its option', async () => {
   const full = await proxyOf(noPolicy, { maxOpen: 0 });
   expect((await full.models()).text).toContain('There are 0 open requests (--max-open).');
+  const moved = await proxyOf((_, answer) => answer.writeHead(307, { location: '/' }).end());
+  expect((await moved.models()).text).toContain('does not answer (no reason given).');
   const late = await proxyOf(noPolicy, { timeoutMs: 20 }, () => {});
   expect((await late.models()).text).toContain('took longer than 0.02 s (--timeout).');
 });

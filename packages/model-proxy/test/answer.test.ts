@@ -1,14 +1,19 @@
 import { expect, test } from 'vitest';
 import { Answer } from '../src/answer.ts';
 import { Tokens } from '../src/restorer.ts';
-import type { ServerEvent } from '../src/sse.ts';
+import { readEvents, type ServerEvent } from '../src/sse.ts';
 
 const TOKEN = 'dmqzkwvhrt_tok';
 const VALUE = 'Ann "Nan" Lee';
 const CHAT = '/v1/chat/completions';
 const JSON_FORMAT = { response_format: { type: 'json_object' } };
 
-const answer = (body = {}) => new Answer(new Tokens([TOKEN]), async () => VALUE, body);
+let asked = 0;
+const restore = async () => {
+  asked++;
+  return VALUE;
+};
+const answer = (body = {}) => new Answer(new Tokens([TOKEN]), restore, body);
 
 async function streamed(path: string, data: readonly unknown[], body = {}): Promise<any[]> {
   async function* events(): AsyncGenerator<ServerEvent> {
@@ -109,6 +114,30 @@ test('texts that come by turns are apart, and what was held back is alone in its
   expect(texts!.join('|')).toBe('|||null|x|* |* |* |null|d|||null||d||null|||d|null');
   const last = { choices: [{ index: 0, delta: { a: 'x d' }, finish_reason: 'stop' }] };
   expect(await streamed(CHAT, [last])).toEqual([last]);
+});
+
+test('a text that was open ends with its last piece, and each token is asked for once', async () => {
+  const before = asked;
+  const piece = (content: string, more = {}) => ({
+    choices: [{ index: 0, delta: { content }, ...more }],
+  });
+  const end = { finish_reason: 'stop' };
+  const made = await streamed(CHAT, [piece(`${TOKEN} dmqzkw`), piece('vhrt_tok', end)]);
+  expect(made).toEqual([piece(`${VALUE} `), piece(VALUE, end)]);
+  expect(asked - before).toBe(2);
+});
+
+test('events have any end of line, the last name and all lines of data, up to the bound', async () => {
+  const read = async (text: string) => {
+    const made: ServerEvent[] = [];
+    const bytes = [...Buffer.from(text)].map((byte) => Uint8Array.of(byte));
+    for await (const event of readEvents(ReadableStream.from(bytes), 40)) made.push(event);
+    return made;
+  };
+  const text = 'data: 1\r\nevent: a\nevent: é\rdata:2\n\n: x\n\nid: 5\n\ndata\r\n\r\n';
+  expect(await read(text)).toEqual([{ name: 'é', data: '1\n2' }, { data: '' }]);
+  expect(await read('x'.repeat(40))).toEqual([]);
+  await expect(read('x'.repeat(41))).rejects.toMatchObject({ status: 502 });
 });
 
 test('an event with what was held back has a number of its own', async () => {

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { failureBody, failureEvent, ProxyError } from '../src/failures.ts';
+import { InvalidValueError } from '#client';
+import { failureBody, failureEvent, failureOf, ProxyError } from '../src/failures.ts';
 import { replaceTexts } from '../src/request.ts';
 import { ROUTES } from '../src/routes.ts';
 
@@ -32,4 +33,19 @@ test('a failure has the form and the names of its API, as an answer and as an ev
   expect(JSON.stringify([of('/v1/chat/completions'), of(responses), of(messages)])).toBe(
     '[{"data":{"error":{"message":"m","type":"server_error","param":null,"code":"standin_503"}}},{"name":"error","data":{"type":"error","code":"standin_503","message":"m","param":null,"error":{"message":"m","type":"server_error","param":null,"code":"standin_503"}}},{"name":"error","data":{"type":"error","error":{"type":"api_error","message":"m"}}}]',
   );
+});
+
+test.each([
+  [
+    new InvalidValueError('data.text', 'is x', { code: 'invalid_type', attempts: 1 }),
+    400,
+    'text: is x',
+  ],
+  [new RangeError('Ann Lee'), 413, 'too deep or too long'],
+  [{ code: 'EPIPE', name: 'Error' }, 500, 'failed (EPIPE)'],
+  [{ code: 'Ann Lee', name: 'TypeError' }, 500, 'failed (TypeError)'],
+])('of a failure, the caller learns the kind and no text of others: %o', (error, status, said) => {
+  const { message, ...made } = failureOf(error);
+  expect([made.status, message]).toEqual([status, expect.stringContaining(said)]);
+  expect(message).toContain('Nothing was sent to the provider that Standin did not check first.');
 });
