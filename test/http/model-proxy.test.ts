@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import type { Server } from 'node:http';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
@@ -439,12 +438,7 @@ test.each([400, 429, 529])('failures of the provider pass: %i', async (status) =
   await expect(ASK['messages, stream']!('hi')).rejects.toMatchObject({ status });
 });
 
-test('a redirect of the provider is not followed: it would take the tokens and the key elsewhere', async () => {
-  provider.reply = () => 307;
-  expect((await post(said('hi'))).status).toBe(502);
-});
-
-test('an answer or an event beyond --max-body-bytes, or later than --timeout, is a failure', async () => {
+test('an answer or an event beyond --max-body-bytes is a failure', async () => {
   const small = await startProxy({ maxBodyBytes: 1_000 });
   provider.pieceLength = 100_000;
   provider.reply = () => [{ text: 'x'.repeat(100_000) }];
@@ -452,10 +446,6 @@ test('an answer or an event beyond --max-body-bytes, or later than --timeout, is
   const cut = ASK['chat, stream']!('hi', small.url);
   await expect(cut).rejects.toThrow('An event of the provider is larger');
   small.server.close();
-  const quick = await startProxy({ timeoutMs: 20 });
-  front.failing = ['/text/tokenize', 0];
-  await expect(ASK.chat!('hi', quick.url)).rejects.toMatchObject({ status: 504 });
-  quick.server.close();
 });
 
 describe('conversations', () => {
@@ -520,32 +510,5 @@ describe('streams', () => {
     for await (const { choices } of stream as any) clear += choices[0]?.delta.content ?? '';
     expect(clear).toBe(text);
     expect(sentTokens.length).toBeGreaterThan(50);
-  });
-
-  test('when the caller leaves, the request to the provider ends', async () => {
-    const before = provider.aborted;
-    const [mail] = personal(0, 1);
-    let isOpen = true;
-    provider.reply = (asked) => [{ text: textOf(asked).repeat(50) }];
-    provider.beforePiece = (sent) => until(() => sent.length < 100 || !isOpen, 'the caller left');
-    const stream: any = await ASK.chat!(`to ${mail} `, url, { stream: true });
-    for await (const _ of stream) break;
-    stream.controller.abort();
-    await until(() => ends.at(-1)?.reason === 'the caller left', 'the proxy noticed');
-    isOpen = false;
-    await until(() => provider.aborted > before, 'the request to the provider is over');
-  });
-
-  test('above the most open requests, the proxy refuses', async () => {
-    const small = await startProxy({ maxOpen: 1 });
-    let isHeld = true;
-    provider.beforePiece = () => until(() => !isHeld, 'released');
-    const first = ASK['chat, stream']!('hi', small.url);
-    await until(() => provider.asked.at(-1)?.body.messages?.[0].content === 'hi', 'it is there');
-    await expect(ASK.chat!('second', small.url)).rejects.toMatchObject({ status: 503 });
-    isHeld = false;
-    await first;
-    small.server.close();
-    await once(small.server, 'close');
   });
 });

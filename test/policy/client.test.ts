@@ -139,18 +139,3 @@ test('a stream that is left early, or fails, ends its source', async () => {
   await expect(streamed(source(new Error('of the model')))).rejects.toThrow('of the model');
   expect(ended).toBe(3);
 });
-
-test.each([
-  ['a half of a pair', 1],
-  ['no offset', 0.5],
-])('a span begins at a character: %s is refused', async (_, start) => {
-  const refusal = standin.tokenizeText('👋 Ann', [{ start, end: 6, kind: 'person' }]);
-  await expect(refusal).rejects.toThrow('data.spans[0]: start must be below end');
-});
-
-test('what another server left of a text is refused', async () => {
-  const text = '{"data":{"text":"a"},"unapplied":[{}]}';
-  const fetch = async () => ({ status: 200, headers: new Headers(), text: async () => text });
-  const other = new Standin({ url: at.service.url, apiKey: at.keys.app!, fetch });
-  await expect(other.detokenizeText('a')).rejects.toMatchObject({ code: 'bad_answer' });
-});

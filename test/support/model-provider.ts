@@ -38,8 +38,6 @@ interface Event {
 export class ModelProvider extends StandIn {
   /** The requests so far. */
   readonly asked: Asked[] = [];
-  /** How many answers were cut off by the caller. */
-  aborted = 0;
   /** Length of the model's own pieces in a stream, in code points. */
   pieceLength = 5;
   beforePiece: BeforePiece = () => {};
@@ -58,9 +56,6 @@ export class ModelProvider extends StandIn {
       const body = request.method === 'POST' ? JSON.parse(await text(request)) : undefined;
       const asked = { path, headers: request.headers, body };
       this.asked.push(asked);
-      response.on('close', () => {
-        if (!response.writableFinished) this.aborted++;
-      });
       await this.#answer(asked, response);
     });
     this.reply = reply;

@@ -216,7 +216,7 @@ test.each([
   'policy {"version":"1","fields":[]} {"version":1} {"version":1,"fields":[null]} {"version":1,"fields":[{"path":1,"kind":"a"}]} {"version":1,"fields":[{"path":"a"}]}',
   'detokenize {} [null] [{"path":1,"reason":"unknown"}] [{"path":"x","reason":"unknown"}] [{"path":"data.values[0]","reason":"other"}]',
   'text/tokenize {"data":{"text":"x"}} {"data":{"text":"x","spans":[],"conversation":1}}',
-  'text/detokenize {} [{"path":"x","reason":"unknown"}] [{"path":"data.text[9:1]","reason":"unknown"}] [{"path":"data.text[0:9]","reason":"unknown"}] [{"path":"data.text[0:1]","reason":"other"}]',
+  'text/detokenize {} [{}] [{"path":"x","reason":"unknown"}] [{"path":"data.text[9:1]","reason":"unknown"}] [{"path":"data.text[0:9]","reason":"unknown"}] [{"path":"data.text[0:1]","reason":"other"}]',
 ])('each of these answers is refused as one of another structure: %s', async (row) => {
   const [operation, ...texts] = row.split(' ');
   for (const text of texts) {
@@ -238,10 +238,19 @@ test('a policy without its tag, and a fault without its place', async () => {
   const unclear = clientOf(async () => answer(400, { error: 'invalid_type', message: 'Ann' }));
   const { message } = await thrown(unclear.tokenizeValues(['a']));
   expect(message).toBe('data: is not acceptable');
-  for (const end of [1, 3]) {
-    const spans = [0, 1].map((start) => ({ start, end: start ? end : 1, kind: 'k' }));
-    const error = await thrown(clientOf(right).tokenizeText('ab', spans));
-    expect(error.message).toContain('data.spans[1]: start must be below end, end at most 2, and');
+  // Half of a pair, no offset, nothing, beyond the end.
+  for (const [start, end] of [
+    [1, 6],
+    [0.5, 6],
+    [3, 3],
+    [3, 7],
+  ] as const) {
+    const spans = [
+      { start: 0, end: 6 },
+      { start, end },
+    ].map((one) => ({ ...one, kind: 'k' }));
+    const { message } = await thrown(clientOf(right).tokenizeText('👋 Ann', spans));
+    expect(message).toContain('data.spans[1]: start must be below end, end at most 6, and');
   }
 });
 
@@ -289,20 +298,14 @@ test('an attempt has 10 s, or a third of a longer call, whose time-out says the 
     vi.useRealTimers();
     vi.restoreAllMocks();
   });
-  for (const [timeoutMs, pauses] of [
-    [30_000, [10, 20]],
-    [60_000, [20, 40]],
-  ] as const) {
-    const [startMs, told] = [performance.now(), [] as number[]];
-    const onRetry = () => told.push(Math.round((performance.now() - startMs) / 1000));
-    const options = { url: 'http://127.0.0.1:8080', apiKey: API_KEY, fetch: silent, onRetry };
-    const failed = thrown(new Standin(options).tokenizeValues(['a'], { timeoutMs }));
+  for (const timeoutMs of [20_000, 60_000]) {
+    const failed = thrown(clientOf(silent).tokenizeValues(['a'], { timeoutMs }));
     await vi.advanceTimersByTimeAsync(60_000);
     expect(String(await failed)).toBe(
       `TimeoutError: tokenize: no answer within ${timeoutMs} ms; last failure: tokenize: no answer from the service (ETIMEDOUT); is url right, and is the service running?`,
     );
-    expect(await failed).toMatchObject({ code: 'timeout', attempts: 3, detail: 'ETIMEDOUT' });
-    expect(told).toEqual(pauses);
+    const attempts = timeoutMs === 20_000 ? 2 : 3;
+    expect(await failed).toMatchObject({ code: 'timeout', attempts, detail: 'ETIMEDOUT' });
   }
 });
 

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { inspect } from 'node:util';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { Standin, type StandinOptions } from '../src/index.ts';
 import { checkOptions } from '../src/options.ts';
 
@@ -65,17 +65,8 @@ test('no options at all, and a wrong timeoutMs of a call, are refused', async ()
   expect(() => new Standin(undefined as never)).toThrow('options: must be an object');
   const call = make({})().tokenize({ a: 'b' }, { timeoutMs: 0 });
   await expect(call).rejects.toThrow(/^timeoutMs: must be a whole number/);
-  const defaults = { policy: false, timeoutMs: 30_000, maxValues: 2_000, maxBytes: 900_000 };
-  expect(checkOptions({ url, apiKey })).toMatchObject(defaults);
-});
-
-test('four requests are open at once, if no option says otherwise', async () => {
-  const fetch = vi.fn(() => new Promise(() => {}));
-  make({ maxValues: 1, fetch })()
-    .tokenizeValues([...'abcdef'])
-    .catch(() => {});
-  await new Promise((resolve) => setImmediate(resolve));
-  expect(fetch).toHaveBeenCalledTimes(4);
+  const defaults = { timeoutMs: 30_000, maxValues: 2_000, maxBytes: 900_000, concurrency: 4 };
+  expect(checkOptions({ url, apiKey })).toMatchObject({ ...defaults, policy: false });
 });
 
 test('the API key is not in the client for others to see', () => {
