@@ -212,11 +212,14 @@ describe('C32: control and bidi characters', () => {
       const pretty = await serveOnTerminal(at.place, { LOG_FORMAT: 'pretty' });
       try {
         await tokenizeAt(pretty.url);
-        await until(() => pretty.output().includes('standin_'), 'its line');
+        await fetch(`${pretty.url}/nothing`);
+        await until(() => pretty.output().includes('m404'), 'their lines');
       } finally {
         await pretty.stop();
       }
       expect(pretty.output()).toMatch(COLOURS);
+      for (const status of ['32m200', '33m404'])
+        expect(pretty.output()).toContain(`\x1b[${status}`);
       expect(plain(pretty.output())).not.toMatch(RAW);
     });
 
