@@ -180,7 +180,7 @@ const MOST_LINES: Readonly<Record<string, number>> = {
   'src/store': 2060,
   'src/tokens': 1380,
   'src/vault': 710,
-  tests: 45000,
+  tests: 45100,
 };
 
 // Without a repository, nobody adds a line.
