@@ -43,6 +43,11 @@ test('after a machine that is gone, the next attempt finds another', async () =>
   expect(await standin().detokenize(tokens)).toEqual({ name: 'Ann Lee' });
 });
 
+test('no attempt follows one that cannot succeed: the port is one that fetch refuses', async () => {
+  const client = standin({ url: 'http://127.0.0.1:6000' });
+  await expect(client.tokenizeValues(['Ann Lee'])).rejects.toThrow('(bad port)');
+});
+
 test.each([
   ['killed', 'SIGKILL'],
   ['drained', 'SIGTERM'],

@@ -58,6 +58,7 @@ test.each(commands)(
   'help of %s has examples, and each is right usage of it',
   async (path, help) => {
     const examples = examplesIn(help);
+    expect(examples).not.toEqual([]);
     expect(help).not.toMatch(examples.length > 1 ? /\nExample:/ : /\nExamples:/);
     for (const example of examples)
       expect(`${await commandOf(example)} `, example).toMatch(new RegExp(`^${path} `));

@@ -110,7 +110,9 @@ function written(three: readonly string[], separator: string) {
 
 test('dates are those of the calendar, in all notations and orders, whatever was read before', () => {
   const small = Array.from({ length: 13 }, (_, i) => `${i + 1}`);
-  const parts = '00 02 004 28 29 30 31 32 96 0999 1000 1900 2000'.split(' ').concat(small);
+  const parts = '00 02 004 28 29 30 31 32 96 0999 1000 1900 2000 2100 9999'
+    .split(' ')
+    .concat(small);
   const all = parts.flatMap((a) => parts.flatMap((b) => parts.map((c) => [a, b, c])));
   for (const separator of ['', '-', '/', '.'])
     for (const three of all) {

@@ -161,9 +161,9 @@ export const IN_A_BROWSER =
 
 /** False in Node, Deno and Bun, even with a simulated DOM such as jsdom. */
 export function isBrowser(): boolean {
-  const { document, Deno, Bun, process } = globalThis as Record<string, unknown> & {
+  const { window, document, Deno, Bun, process } = globalThis as Record<string, unknown> & {
     process?: { versions?: { node?: string } };
   };
   const isServer = Deno ?? Bun ?? process?.versions?.node;
-  return document !== undefined && isServer === undefined;
+  return window !== undefined && document !== undefined && isServer === undefined;
 }

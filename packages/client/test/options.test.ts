@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { inspect } from 'node:util';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { Standin, type StandinOptions } from '../src/index.ts';
 import { checkOptions } from '../src/options.ts';
 
@@ -69,6 +69,15 @@ test('no options at all, and a wrong timeoutMs of a call, are refused', async ()
   expect(checkOptions({ url, apiKey })).toMatchObject({ ...defaults, policy: false });
 });
 
+test('four requests are open at once, if no option says otherwise', async () => {
+  const fetch = vi.fn(() => new Promise(() => {}));
+  make({ maxValues: 1, fetch })()
+    .tokenizeValues([...'abcdef'])
+    .catch(() => {});
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(fetch).toHaveBeenCalledTimes(4);
+});
+
 test('the API key is not in the client for others to see', () => {
   const made = make({})();
   for (const shown of [inspect(made, { showHidden: true, depth: 9 }), JSON.stringify(made)])
@@ -105,6 +114,7 @@ describe('browsers', () => {
     ['a page of a bundler', `${PAGE} globalThis.process = { versions: {} };`, REFUSAL],
     ['a page played in Node', PAGE, 'made'],
     ['an app without a page', 'globalThis.window = globalThis; delete globalThis.process;', 'made'],
+    ['a document alone', 'globalThis.document = {}; delete globalThis.process;', 'made'],
     ['Bun', `${PAGE} delete globalThis.process; globalThis.Bun = {};`, 'made'],
     ['Deno', `${PAGE} delete globalThis.process; globalThis.Deno = {};`, 'made'],
     ['a worker of the edge', 'delete globalThis.process;', 'made'],

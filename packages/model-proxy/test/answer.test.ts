@@ -147,15 +147,14 @@ test('an event with what was held back has a number of its own', async () => {
   expect(made.map((one) => [one.sequence_number, one.delta]).join()).toBe('0,x ,1,d,2,1,3,2');
 });
 
+const chunk = (count: number) => ({
+  choices: Array.from({ length: count }, (_, index) => ({ index, delta: { a: 'a' } })),
+});
 test.each([
-  [0, 'The answer of the provider ended in the middle.'],
-  [1_000, 'The answer of the provider ended in the middle.'],
-  [1_001, 'The provider sent too many texts.'],
-  ['ping', 'The provider sent an event without JSON.'],
-])('a stream of %j texts is an error: %s', async (texts, message) => {
-  const choices = Array.from({ length: Number(texts) || 0 }, (_, index) => ({
-    ...{ index, delta: { a: 'a' } },
-  }));
-  const event = texts === 'ping' ? texts : { choices };
+  ['no text', chunk(0), 'The answer of the provider ended in the middle.'],
+  ['1,000 texts', chunk(1_000), 'The answer of the provider ended in the middle.'],
+  ['1,001 texts', chunk(1_001), 'The provider sent too many texts.'],
+  ['no JSON', 'ping', 'The provider sent an event without JSON.'],
+])('a stream of %s is an error', async (_, event, message) => {
   await expect(streamed(CHAT, [event])).rejects.toMatchObject({ status: 502, message });
 });
